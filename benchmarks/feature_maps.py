@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from common import PICTURES, RESULTS, arguments
@@ -30,7 +29,7 @@ from regard.models.sagan import SAGAN, SAGANConfig
 from regard.viz.pictures import Look, draw_samples
 
 COLOURS, KINDS, SIDE, CHANNELS, BATCH, TESTED, SEED = 3, 2, 6, 16, 64, 2000, 1
-PAINT = np.array(list(PALETTE.values())[:COLOURS], dtype=np.uint8)
+PAINT = torch.tensor(list(PALETTE.values())[:COLOURS], dtype=torch.uint8)
 GROUND, PLAIN, CELL = 35, 190, 9  # shades, and pixels of a place as it is drawn
 
 Block = Callable[[], nn.Module]
@@ -124,12 +123,12 @@ def measure(name: str, steps: int) -> Result:
     )
 
 
-def shown(x: Tensor, found: Tensor | None = None) -> np.ndarray:
+def shown(x: Tensor, found: Tensor | None = None) -> Tensor:
     """One map as pixels: the first kind is a square, the second a bar; plain dots are grey or as found."""
-    pixels = np.full((SIDE * CELL, SIDE * CELL, 3), GROUND, dtype=np.uint8)
+    pixels = torch.full((SIDE * CELL, SIDE * CELL, 3), GROUND, dtype=torch.uint8)
     for kind, i, j in x[:KINDS].nonzero().tolist():
         colour = x[KINDS:, i, j]
-        shade = PAINT[int(colour.argmax())] if colour.any() else np.full(3, PLAIN)
+        shade = PAINT[int(colour.argmax())] if colour.any() else torch.full((3,), PLAIN)
         if found is not None and not colour.any():
             shade = PAINT[int(found[i, j])]
         edge = 1 if kind == 0 else 3
@@ -143,7 +142,8 @@ def draw(net: Painter, path: Path) -> None:
     with torch.no_grad(), record(net) as trace:
         found = net(x).argmax(1)
     weights = trace["block.attention"][0].weights[:, 0]  # (B, N, N)
-    pictures = np.stack([[shown(each) for each in x], [shown(*pair) for pair in zip(x, found, strict=True)]])
+    rows = [shown(each) for each in x], [shown(*pair) for pair in zip(x, found, strict=True)]
+    pictures = torch.stack([torch.stack(row) for row in rows])
     looks = []
     for b in range(2):
         places = (wanted[b] >= 0).nonzero().tolist()

@@ -110,7 +110,7 @@ def draw_pairs() -> None:
     batch = task.batch("test", range(400))
     by_class = [batch.pictures[batch.labels == number][:10] for number in range(len(task.classes))]
     path = PICTURES / "task-paired-shapes.png"
-    draw_samples(torch.stack(by_class).numpy(), task.classes, path=path)
+    draw_samples(torch.stack(by_class), task.classes, path=path)
     caption("task-paired-shapes", "Test pictures by class: the same shape twice, in one colour.")
 
 
@@ -119,7 +119,7 @@ def draw_cifar10() -> None:
     task = Cifar10Task.create(Cifar10Settings())
     batch = task.batch("train", range(task.count("train")))
     means = [batch.pictures[batch.labels == number].float().mean(0) for number in range(len(task.classes))]
-    shown = torch.stack(means).round().to(torch.uint8)[None].numpy()
+    shown = torch.stack(means).round().to(torch.uint8)[None]
     path = PICTURES / "task-cifar10.png"
     draw_samples(shown, ["mean"], title=", ".join(task.classes), path=path)
     caption("task-cifar10", "The mean of the training photographs of each class, from airplane to truck.")

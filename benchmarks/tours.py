@@ -7,8 +7,8 @@ record per size, the mean lengths of all four with those of table 2 of the paper
 """
 
 import time
+from statistics import fmean
 
-import numpy as np
 from common import arguments, keep
 
 import regard
@@ -50,7 +50,7 @@ def main() -> None:
                 lengths[n][name].append(perimeter(own, solve(own)))
     seconds = time.perf_counter() - began
     for n, each in lengths.items():
-        means = {name: round(float(np.mean(values)), 4) for name, values in each.items()}
+        means = {name: round(fmean(values), 4) for name, values in each.items()}
         details = {
             "n": n,
             "sets": len(each["network"]),

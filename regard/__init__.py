@@ -10,6 +10,7 @@ french = regard.load("demo-rnnsearch")                                  # a trai
 french.translate("The cat sleeps.").show()
 """
 
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
@@ -45,6 +46,9 @@ if TYPE_CHECKING:  # at runtime `__getattr__` below imports these, and torch wit
     from regard.attention.windows import *  # noqa: F403
 
 __version__ = "0.1.0"
+
+if find_spec("numpy") is None:  # torch wants it for `from_numpy` and `numpy()`, which nothing here calls
+    warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
 
 catalog.contents("regard.attention.memory", "addressing cells heads")
 catalog.contents("regard.layers", "positions pooling feature_maps")

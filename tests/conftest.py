@@ -151,3 +151,17 @@ def chromium():
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield browser
         browser.close()
+
+
+@pytest.fixture
+def is_mapped(monkeypatch):
+    """Whether a tensor lies in a file that was mapped."""
+    places, map_file = set(), torch.from_file
+
+    def from_file(*given, **options):
+        found = map_file(*given, **options)
+        places.add(found.untyped_storage().data_ptr())
+        return found
+
+    monkeypatch.setattr(torch, "from_file", from_file)
+    return lambda tensor: tensor.untyped_storage().data_ptr() in places

@@ -11,7 +11,7 @@ from pathlib import Path
 
 BLOCKED = (
     *("accelerate", "sacrebleu", "sacremoses", "scipy", "sklearn", "tensorboard", "grpc", "tokenizers"),
-    *("matplotlib", "fontTools"),
+    *("matplotlib", "fontTools", "numpy"),
     *(
         "huggingface_hub",
         "transformers",

@@ -117,7 +117,7 @@ def test_every_package_of_an_extra_is_blocked_above_and_none_of_the_rest():
     assert modules <= set(light.BLOCKED)
     core = {re.match(r"[\w-]+", line)[0] for line in PROJECT["dependencies"]}
     assert core & set(light.BLOCKED) == set()
-    assert core == {"torch", "numpy", "safetensors", "typer", "rich", "resvg_py", "pillow"}
+    assert core == {"torch", "safetensors", "typer", "rich", "resvg_py", "pillow"}
 
 
 def test_all_is_every_extra_but_that_of_developers():

@@ -284,7 +284,7 @@ def _has_negative(lengths: Tensor) -> bool:
     if not lengths.is_cpu or lengths.shape[0] == 0 or torch.compiler.is_compiling():
         return False
     try:
-        return bool((lengths.numpy() < 0).any())
+        return min(lengths.tolist()) < 0
     except RuntimeError:  # inside torch.func.vmap, or a fake tensor: has no data
         return False
 

@@ -66,7 +66,7 @@ def command(
                 continue
             fine = max(task.side, min(SHOWN, *whole.shape[:2]))
             # copies: a square of the right size is a view, which would keep the whole picture
-            pictures.append((path, square(whole, task.side).copy(), square(whole, fine).copy()))
+            pictures.append((path, square(whole, task.side).clone(), square(whole, fine).clone()))
         if not pictures:
             continue
         found = captions(opened, [seen for _, seen, _ in pictures], beam=beam)

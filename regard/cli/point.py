@@ -12,7 +12,8 @@ from regard.data.parallel import read_lines
 from regard.errors import DataError
 
 if TYPE_CHECKING:
-    from regard.data.geometry import Points
+    from torch import Tensor
+
     from regard.tasks.pointing import PointingTask
 
 SHOWN = 60  # characters of a bad line
@@ -81,9 +82,9 @@ def command(
         typer.echo(number if form == "numbers" else ",".join(f"{x:g}" for x in points[number].tolist()))
 
 
-def read_points(file: Path, dimension: int) -> "Points":
+def read_points(file: Path, dimension: int) -> "Tensor":
     """(n, D) from lines of comma-separated numbers; empty lines do not count."""
-    import numpy as np
+    import torch
 
     lines = read_input() if str(file) == "-" else read_lines(file)
     rows: list[list[float]] = []
@@ -103,7 +104,7 @@ def read_points(file: Path, dimension: int) -> "Points":
             count = "1 number" if len(values) == 1 else f"{len(values)} numbers"
             raise DataError(f"{file}, line {number}: has {count}; expected {_form(dimension)}.")
         rows.append(values)
-    return np.array(rows, dtype=np.float64).reshape(len(rows), dimension)
+    return torch.tensor(rows, dtype=torch.float64).view(len(rows), dimension)
 
 
 def _like_a_number(word: str) -> bool:
@@ -115,16 +116,16 @@ def _form(dimension: int) -> str:
     return "two numbers, x,y" if dimension == 2 else "one number"
 
 
-def _warn(points: "Points", task: "PointingTask") -> None:
+def _warn(points: "Tensor", task: "PointingTask") -> None:
     """Degenerate input is answered, and said to be so."""
-    import numpy as np
+    from torch.linalg import matrix_rank
 
-    distinct = len(np.unique(points, axis=0))
+    distinct = len(set(map(tuple, points.tolist())))
     if distinct < len(points):
         many = len(points) - distinct
         verb = "point coincides" if many == 1 else "points coincide"
         complain(f"{many} {verb} with others; random training sets have none.")
-    if points.shape[1] == 2 and len(points) > 2 and np.linalg.matrix_rank(points - points[0]) < 2:
+    if points.shape[1] == 2 and len(points) > 2 and matrix_rank(points - points[0]) < 2:
         complain("all points lie on one line; random training sets never do.")
     s = task.settings
     if not s.shortest <= len(points) <= s.longest:

@@ -24,9 +24,7 @@ def command(
 
     regard sample runs/sagan-cifar10 --classes bird,ship --count 16 --out birds-and-ships.png
     """
-    import numpy as np
-    from PIL import Image
-
+    from regard.data.images import to_image
     from regard.systems.picture_system import PictureSystem
     from regard.tasks.pictures import PictureTask
     from regard.views.pictures import class_number
@@ -38,9 +36,9 @@ def command(
         class_number(task, name, owner="sample: `--classes`")
     each = [name for name in names for _ in range(count)]
     pictures = PictureSystem(opened).sample(len(each), classes=each, seed=seed).pictures
-    sheet = pictures.reshape(len(names), count, task.side, task.side, 3).swapaxes(1, 2)
+    sheet = pictures.view(len(names), count, task.side, task.side, 3).transpose(1, 2)
     pixels = sheet.reshape(len(names) * task.side, count * task.side, 3)
-    pixels = np.repeat(np.repeat(pixels, scale, 0), scale, 1)
+    pixels = pixels.repeat_interleave(scale, 0).repeat_interleave(scale, 1)
     out.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(pixels).save(out)
+    to_image(pixels).save(out)
     say(f"drawn: {out}, {count} of each: {', '.join(names)}")

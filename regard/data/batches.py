@@ -7,17 +7,17 @@ a recorded step (see regard/train/capture.py) pads no more than what was counted
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Self, overload
+from typing import Self, overload
 
-import numpy as np
-import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.data.counter_rng import high_bits, unsigned
 from regard.data.tensor_batch import TensorBatch
 from regard.data.tokens import EOS, PAD
 from regard.errors import ConfigError, DataError
+from regard.extras import needs
 
 ROUND_LENGTHS, ROUND_ROWS = 4, 8  # what the shapes of rounded batches are multiples of
 POOL = 1 << 15  # examples among which a batch finds its like
@@ -25,21 +25,21 @@ CHUNK = 1 << 12  # batches that are moved at a time
 DRAWN = 1 << 18  # random numbers that are drawn at a time
 SHARE = 1 << 21  # examples that are sorted at once by their random numbers
 
-Room = Callable[[str, int], npt.NDArray[np.integer[Any]]]  # an array for a plan: its name, its size
+Room = Callable[[str, int], Tensor]  # (N,) whole numbers of a plan: their name, and how many
 
 
 class LengthTable:
-    """The lengths of examples that are too many for an array; a subclass finds them."""
+    """The lengths of examples that are too many for a tensor; a subclass finds them."""
 
     def __len__(self) -> int:
         raise NotImplementedError
 
-    def __getitem__(self, rows: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.integer[Any]]:
+    def __getitem__(self, rows: Tensor) -> Tensor:
         """(N, 2) source and target lengths of these rows."""
         raise NotImplementedError
 
 
-Lengths = Sequence[tuple[int, int]] | npt.NDArray[np.integer[Any]] | LengthTable  # (N, 2): source, target
+Lengths = Sequence[tuple[int, int]] | Tensor | LengthTable  # (N, 2): source, target
 
 
 @dataclass(frozen=True)
@@ -97,9 +97,9 @@ class PairBatch(TensorBatch):
 
 
 class Plan(Sequence[list[int]]):
-    """Batches of example numbers, in two arrays: millions of examples cost a few bytes each."""
+    """Batches of example numbers, in two tensors: millions of examples cost a few bytes each."""
 
-    def __init__(self, rows: npt.NDArray[np.integer[Any]], starts: npt.NDArray[np.integer[Any]]) -> None:
+    def __init__(self, rows: Tensor, starts: Tensor) -> None:
         self.rows = rows  # (N,) all batches, one after the other
         self.starts = starts  # (batches + 1,) where each begins, and the end
 
@@ -123,14 +123,15 @@ class Plan(Sequence[list[int]]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Plan):
             return NotImplemented
-        return np.array_equal(self.rows, other.rows) and np.array_equal(self.starts, other.starts)
+        mine, theirs = (self.rows, self.starts), (other.rows, other.starts)
+        return all(torch.equal(a.long(), b.long()) for a, b in zip(mine, theirs, strict=True))
 
     __hash__ = None  # type: ignore[assignment]
 
 
-def in_memory(name: str, size: int) -> npt.NDArray[np.integer[Any]]:
-    """An array for the numbers of a plan."""
-    return np.empty(size, dtype=np.int64)
+def in_memory(name: str, size: int) -> Tensor:
+    """Room for the numbers of a plan."""
+    return torch.empty(size, dtype=torch.long)
 
 
 def plan_by_tokens(
@@ -142,7 +143,7 @@ def plan_by_tokens(
     batches are shuffled. A larger pool means less padding and less chance. Lengths are rounded up to
     multiples of four for all of this, so that chance decides among many equals and batches have few shapes.
     All depends on (seed, epoch) alone, and every example comes exactly once. An example larger than the
-    budget is a batch of its own. `room` gives the arrays of a name and a size; all else is small.
+    budget is a batch of its own. `room` gives the tensors of a name and a size; all else is small.
     """
     _check_budget(budget)
     if pool < 1:
@@ -156,10 +157,10 @@ def plan_by_tokens(
         sizes = table[rows]
         sizes = sizes + -sizes % ROUND_LENGTHS
         # by both lengths together, then by the source's; the target's follows from these
-        similar = np.lexsort((sizes[:, 0], sizes.sum(1)))
+        similar = _sorted(sizes.sum(1), sizes[:, 0])
         order[start : start + pool] = rows[similar]
         counts += _cut(sizes[similar], budget)
-    return _in_random_order(order, np.asarray(counts, dtype=np.int64), (seed, epoch, 1), room)
+    return _in_random_order(order, torch.tensor(counts, dtype=torch.long), (seed, epoch, 1), room)
 
 
 def plan_by_rows(lengths: Sequence[int], *, rows: int, epoch: int, seed: int, pool: int = 4096) -> Plan:
@@ -174,10 +175,10 @@ def plan_by_rows(lengths: Sequence[int], *, rows: int, epoch: int, seed: int, po
     _shuffle((seed, epoch, 0), order)
     rows = min(rows, max(1, len(order)))
     order = order[: len(order) // rows * rows]
-    sizes = np.asarray(lengths, dtype=np.int64)[order]
+    sizes = torch.as_tensor(lengths, dtype=torch.long)[order]
     pool = max(rows, pool // rows * rows)
-    order = order[np.lexsort((sizes, np.arange(len(order)) // pool))]
-    counts = np.full(len(order) // rows, rows)
+    order = order[_sorted(torch.arange(len(order)) // pool, sizes)]
+    counts = torch.full((len(order) // rows,), rows)
     return _in_random_order(order, counts, (seed, epoch, 1), in_memory)
 
 
@@ -185,8 +186,9 @@ def plan_in_order(lengths: Lengths, *, budget: int) -> Plan:
     """Every example once, in its own order, in batches within `budget` tokens: for evaluation."""
     _check_budget(budget)
     table = _table(lengths)
-    counts = np.asarray(_cut(table[np.arange(len(table))], budget), dtype=np.int64)
-    return Plan(np.arange(len(table)), np.concatenate([[0], counts.cumsum()]))
+    every = torch.arange(len(table))
+    counts = torch.tensor([0, *_cut(table[every], budget)])
+    return Plan(every, counts.cumsum(0))
 
 
 def in_batches(rows: Sequence[int], batch: int) -> list[list[int]]:
@@ -194,55 +196,56 @@ def in_batches(rows: Sequence[int], batch: int) -> list[list[int]]:
     return [list(rows[start : start + batch]) for start in range(0, len(rows), batch)]
 
 
-def _table(lengths: Lengths) -> "npt.NDArray[np.integer[Any]] | LengthTable":
+def _table(lengths: Lengths) -> Tensor | LengthTable:
     if isinstance(lengths, LengthTable):
         return lengths
-    return np.asarray(lengths, dtype=None if isinstance(lengths, np.ndarray) else np.int64).reshape(-1, 2)
+    return torch.as_tensor(lengths).reshape(-1, 2).long()
 
 
-def _bits(key: tuple[int, int, int], size: int) -> Iterator[npt.NDArray[np.uint64]]:
+def _sorted(first: Tensor, second: Tensor) -> Tensor:
+    """(N,) the places of pairs of numbers from 0, the smallest pair first; equal ones keep their order."""
+    return (first.long() * (1 + second.amax() if len(second) else 1) + second).argsort(stable=True)
+
+
+def _bits(key: tuple[int, int, int], size: int) -> Iterator[Tensor]:
     """Random 64-bit numbers whose sequence numpy promises not to change, unlike that of its shuffles."""
-    draw: Any = np.random.PCG64(np.random.SeedSequence(key)).random_raw
+    needs("train", "numpy")
+    from numpy.random import PCG64, SeedSequence
+
+    chance = PCG64(SeedSequence(key))
     for start in range(0, size, DRAWN):
-        yield draw(min(DRAWN, size - start))
+        yield torch.from_numpy(chance.random_raw(min(DRAWN, size - start)).view("int64"))
 
 
-def _shuffle(key: tuple[int, int, int], order: npt.NDArray[np.integer[Any]]) -> None:
+def _shuffle(key: tuple[int, int, int], order: Tensor) -> None:
     """Fill `order` with 0, 1, …, sorted by a random number each; of a large one, a share of it at a time."""
     shares = max(0, (len(order) - 1) // SHARE).bit_length()  # 2^shares, by the first bits of the number
     end = 0
     for share in range(1 << shares):
         bits, rows = [], []
         for start, drawn in zip(range(0, len(order), DRAWN), _bits(key, len(order)), strict=True):
-            own = (
-                np.flatnonzero(drawn >> np.uint64(64 - shares) == share) if shares else np.arange(len(drawn))
-            )
+            own = (high_bits(drawn, shares) == share).nonzero()[:, 0]
             bits.append(drawn[own])
             rows.append(own + start)
         if rows:
-            found = np.concatenate(rows)[np.argsort(np.concatenate(bits), kind="stable")]
+            found = torch.cat(rows)[unsigned(torch.cat(bits)).argsort(stable=True)]
             order[end : end + len(found)] = found
             end += len(found)
 
 
-def _in_random_order(
-    rows: npt.NDArray[np.integer[Any]],
-    counts: npt.NDArray[np.int64],
-    key: tuple[int, int, int],
-    room: Room,
-) -> Plan:
+def _in_random_order(rows: Tensor, counts: Tensor, key: tuple[int, int, int], room: Room) -> Plan:
     """The batches of `counts` rows each, in another order."""
-    order = np.empty(len(counts), dtype=np.int64)
+    order = torch.empty_like(counts)
     _shuffle(key, order)
     moved, starts = room("rows", len(rows)), room("starts", len(counts) + 1)
-    starts[0], starts[1:] = 0, counts[order].cumsum()
-    begins = counts.cumsum() - counts
+    starts[0], starts[1:] = 0, counts[order].cumsum(0)
+    begins = counts.cumsum(0) - counts
     for first in range(0, len(order), CHUNK):
         batches = slice(first, first + CHUNK)
         own, begin = counts[order[batches]], int(starts[first])
         # where each row of the new order stood: the old begin of its batch, and its place within the batch
         shift = begins[order[batches]] - starts[:-1][batches]
-        places = np.repeat(shift, own) + np.arange(begin, begin + own.sum())
+        places = shift.repeat_interleave(own) + torch.arange(begin, begin + int(own.sum()))
         moved[begin : begin + len(places)] = rows[places]
     return Plan(moved, starts)
 
@@ -270,14 +273,12 @@ def pair_batch(sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]
     return PairBatch(source, source_lengths, target, target_lengths)
 
 
-def _cut(sizes: npt.NDArray[np.integer[Any]], budget: int) -> list[int]:
+def _cut(sizes: Tensor, budget: int) -> list[int]:
     """How many of these examples, in their order, each batch has: as many as the budget allows."""
-    changes = np.flatnonzero((sizes[1:] != sizes[:-1]).any(1)) + 1
-    begins = np.concatenate([[0], changes])[: len(sizes)]
-    repeats = np.diff(np.append(begins, len(sizes)))
+    kinds, repeats = torch.unique_consecutive(sizes, return_counts=True, dim=0)
     counts = []
     count = source = target = 0
-    for (its_source, its_target), left in zip(sizes[begins].tolist(), repeats.tolist(), strict=True):
+    for (its_source, its_target), left in zip(kinds.tolist(), repeats.tolist(), strict=True):
         while left:
             longest = max(source, its_source) + max(target, its_target)
             fitting = budget // longest - count if longest else left

@@ -24,15 +24,18 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
+import torch
+from torch import Tensor
 
 from regard import storage
-from regard.data.counter_rng import random_words
+from regard.data.counter_rng import random_words, unsigned
 from regard.data.folders import find_file, reading
 from regard.data.images import Pixels, open_image
+from regard.data.npy import map_npy, npy_header, read_npz
 from regard.errors import DataError
+from regard.extras import needs
 from regard.storage import cache_folder
+from regard.web.matrix import as_bytes, from_bytes
 
 PACKED, BINARY, PYTHON = "cifar10_jpeg.npz", "cifar-10-binary.tar.gz", "cifar-10-python.tar.gz"
 HOME = "https://www.cs.toronto.edu/~kriz/cifar.html"
@@ -46,7 +49,7 @@ class Photographs(NamedTuple):
     """One part of the data set."""
 
     pictures: Pixels  # (N, 32, 32, 3)
-    labels: NDArray[np.int64]  # (N,) numbers of CLASSES
+    labels: Tensor  # (N,) numbers of CLASSES
 
 
 def read_cifar10(data: str = "") -> tuple[dict[str, Photographs], str]:
@@ -66,9 +69,9 @@ def read_cifar10(data: str = "") -> tuple[dict[str, Photographs], str]:
         for split, part in _unpack(path).items():
             for kind, array in part._asdict().items():
                 with storage.whole(files[split, kind]) as file:
-                    np.save(file, array, allow_pickle=False)
+                    file.write(npy_header(array.dtype, array.shape) + as_bytes(array))
     parts = {
-        split: Photographs(np.load(files[split, "pictures"], mmap_mode="r"), np.load(files[split, "labels"]))
+        split: Photographs(map_npy(files[split, "pictures"]), map_npy(files[split, "labels"]))
         for split in SPLITS
     }
     return parts, digest
@@ -80,7 +83,7 @@ def _unpack(path: Path) -> dict[str, Photographs]:
     for split, (pictures, labels) in parts.items():
         if not len(pictures) or pictures.shape[1:] != (SIDE, SIDE, 3) or len(pictures) != len(labels):
             raise DataError(
-                f"{path}: {split} has pictures of shape {pictures.shape} and {len(labels)} labels; "
+                f"{path}: {split} has pictures of shape {tuple(pictures.shape)} and {len(labels)} labels; "
                 f"expected (N, {SIDE}, {SIDE}, 3), and as many labels."
             )
         if labels.min() < 0 or labels.max() >= len(CLASSES):
@@ -89,39 +92,39 @@ def _unpack(path: Path) -> dict[str, Photographs]:
 
 
 def _packed(path: Path) -> dict[str, Photographs]:
-    with path.open("rb") as raw, np.load(raw, allow_pickle=False) as arrays:
-        return {split: _unpack_jpeg(path, split, arrays) for split in SPLITS}
+    arrays = read_npz(path)
+    return {split: _unpack_jpeg(path, split, arrays) for split in SPLITS}
 
 
 def _unpack_jpeg(path: Path, split: str, arrays: Any) -> Photographs:
     files, offsets = arrays[f"{split}_jpeg"], arrays[f"{split}_offsets"].tolist()
-    pictures = np.empty((len(offsets) - 1, SIDE, SIDE, 3), dtype=np.uint8)
+    pictures = torch.empty(len(offsets) - 1, SIDE, SIDE, 3, dtype=torch.uint8)
     for number, (begin, end) in enumerate(pairwise(offsets)):
         owner = f"{path}, {split} image {number}"
-        pictures[number] = open_image(files[begin:end].tobytes(), owner=owner)
-    order = random_words(f"cifar10 {split}", np.arange(len(pictures)), 1)[:, 0].argsort(kind="stable")
-    return Photographs(pictures[order], arrays[f"{split}_labels"].astype(np.int64)[order])
+        pictures[number] = open_image(as_bytes(files[begin:end]), owner=owner)
+    words = random_words(f"cifar10 {split}", range(len(pictures)), 1)[:, 0]
+    order = unsigned(words).argsort(stable=True)
+    return Photographs(pictures[order], arrays[f"{split}_labels"].long()[order])
 
 
 def _binary(path: Path) -> dict[str, Photographs]:
     """Rows of a label and three planes of 1,024 bytes: red, green, blue."""
     rows: dict[str, list[Any]] = {split: [] for split in SPLITS}
     for name, file in _members(path, ending=".bin"):
-        rows["test" if "test" in name else "train"].append(
-            np.frombuffer(file, dtype=np.uint8).reshape(-1, 1 + 3 * SIDE * SIDE)
-        )
-    joined = {split: np.concatenate(parts) for split, parts in rows.items()}
-    return {split: Photographs(_planes(each[:, 1:]), _numbers(each[:, 0])) for split, each in joined.items()}
+        rows["test" if "test" in name else "train"].append(from_bytes(file).reshape(-1, 1 + 3 * SIDE * SIDE))
+    joined = {split: torch.cat(parts) for split, parts in rows.items()}
+    return {split: Photographs(_planes(each[:, 1:]), each[:, 0].long()) for split, each in joined.items()}
 
 
 def _python(path: Path) -> dict[str, Photographs]:
+    needs("train", "numpy")
     batches: dict[str, list[dict[bytes, Any]]] = {split: [] for split in SPLITS}
     for name, file in _members(path, containing="_batch"):
         batches["test" if "test" in name else "train"].append(_ArraysAlone(io.BytesIO(file)).load())
     return {
         split: Photographs(
-            _planes(np.concatenate([each[b"data"] for each in parts])),
-            _numbers(np.concatenate([each[b"labels"] for each in parts])),
+            _planes(torch.cat([torch.from_numpy(each[b"data"]) for each in parts])),
+            torch.cat([torch.as_tensor(each[b"labels"]).long() for each in parts]),
         )
         for split, parts in batches.items()
     }
@@ -152,10 +155,6 @@ def _members(path: Path, *, ending: str = "", containing: str = "") -> list[tupl
         ]
 
 
-def _planes(rows: NDArray[np.uint8]) -> Pixels:
+def _planes(rows: Tensor) -> Pixels:
     """(N, 3 · 32 · 32) planes -> (N, 32, 32, 3)."""
-    return np.ascontiguousarray(rows.reshape(-1, 3, SIDE, SIDE).transpose(0, 2, 3, 1))
-
-
-def _numbers(labels: Any) -> NDArray[np.int64]:
-    return np.asarray(labels).astype(np.int64)
+    return rows.reshape(-1, 3, SIDE, SIDE).permute(0, 2, 3, 1).contiguous()

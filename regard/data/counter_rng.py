@@ -12,37 +12,53 @@ https://doi.org/10.1145/2714064.2660195
 from collections.abc import Sequence
 from hashlib import blake2b
 
-import numpy as np
-import numpy.typing as npt
-
-Words = npt.NDArray[np.uint64]
-Uniform = npt.NDArray[np.float64]
-
-_GOLDEN = np.array(0x9E3779B97F4A7C15, dtype=np.uint64)
-_FIRST = np.array(0xBF58476D1CE4E5B9, dtype=np.uint64)
-_SECOND = np.array(0x94D049BB133111EB, dtype=np.uint64)
+import torch
+from torch import Tensor
 
 
-def random_words(stream: str, rows: Sequence[int] | npt.NDArray[np.int64], count: int) -> Words:
-    """(B, count) random 64-bit numbers for the examples of these numbers in a named stream."""
-    start = np.frombuffer(blake2b(stream.encode(), digest_size=8).digest(), dtype="<u8").astype(np.uint64)
-    keys = _mix(np.asarray(rows).astype(np.uint64) + start)
-    return _mix(keys[:, None] + np.arange(1, count + 1, dtype=np.uint64) * _GOLDEN)
+def _signed(word: int) -> int:
+    """An unsigned 64-bit number as the int64 that has its bits."""
+    return word - (word >> 63 << 64)
 
 
-def uniform(stream: str, rows: Sequence[int] | npt.NDArray[np.int64], count: int) -> Uniform:
-    """The same as numbers in [0, 1)."""
-    return (random_words(stream, rows, count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+_GOLDEN = _signed(0x9E3779B97F4A7C15)
+_FIRST = _signed(0xBF58476D1CE4E5B9)
+_SECOND = _signed(0x94D049BB133111EB)
 
 
-def unit(numbers: Words) -> npt.NDArray[np.float32]:
+def random_words(stream: str, rows: Sequence[int] | Tensor, count: int) -> Tensor:
+    """(B, count) random 64-bit numbers for the examples of these numbers in a named stream.
+
+    They are int64, so half of them are negative; `high_bits` reads them as unsigned.
+    """
+    start = int.from_bytes(blake2b(stream.encode(), digest_size=8).digest(), "little", signed=True)
+    keys = _mix(torch.as_tensor(rows, dtype=torch.int64) + start)
+    return _mix(keys[:, None] + torch.arange(1, count + 1) * _GOLDEN)
+
+
+def high_bits(words: Tensor, count: int) -> Tensor:
+    """The first `count` bits of each number, fewer than 64: a number in [0, 2^count)."""
+    return (words >> (64 - count)).bitwise_and_((1 << count) - 1)
+
+
+def uniform(stream: str, rows: Sequence[int] | Tensor, count: int) -> Tensor:
+    """The same as numbers in [0, 1), float64."""
+    return high_bits(random_words(stream, rows, count), 53).double().mul_(2.0**-53)
+
+
+def unsigned(words: Tensor) -> Tensor:
+    """Numbers in the order that the words have without a sign."""
+    return words ^ _signed(1 << 63)
+
+
+def unit(words: Tensor) -> Tensor:
     """Random words -> [0, 1) on a grid of 2⁻²⁴, where float32 is exact and so are sums of products."""
-    return (numbers >> np.uint64(40)).astype(np.float32) * np.float32(2.0**-24)
+    return high_bits(words, 24).float().mul_(2.0**-24)
 
 
-def _mix(z: Words) -> Words:
+def _mix(z: Tensor) -> Tensor:
     """Every bit of the result depends on every bit of z; sums and products wrap round at 2^64."""
     z = z + _GOLDEN
-    z = (z ^ (z >> np.uint64(30))) * _FIRST
-    z = (z ^ (z >> np.uint64(27))) * _SECOND
-    return z ^ (z >> np.uint64(31))
+    z = z.bitwise_xor_(high_bits(z, 34)).mul_(_FIRST)
+    z = z.bitwise_xor_(high_bits(z, 37)).mul_(_SECOND)
+    return z.bitwise_xor_(high_bits(z, 33))

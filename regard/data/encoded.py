@@ -1,9 +1,9 @@
-"""Encoded sentence pairs in flat arrays: all numbers of a side one after the other, and where each begins.
+"""Encoded sentence pairs in flat tensors: all numbers of a side one after the other, and where each begins.
 
     numbers   5 6 7 | 8 | 9 4 …        uint16, or uint32 for vocabularies over 65,536 pieces
     offsets   0       3   4     …      int64, one more than there are sentences
 
-`collect` keeps the arrays in memory. `store` writes them into a folder as they come, and `open_pairs` maps
+`collect` keeps the tensors in memory. `store` writes them into a folder as they come, and `open_pairs` maps
 them from there: five million pairs are then pages of a file that the system reads when a batch asks for them.
 """
 
@@ -14,10 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, overload
+from typing import BinaryIO, overload
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -25,19 +23,20 @@ from regard import storage
 from regard.data.batches import PairBatch
 from regard.data.tokens import EOS, PAD
 from regard.errors import DataError
+from regard.web.matrix import as_bytes, from_bytes
 
 FORMAT = 1
 NAMES = ("source", "target")
 PART = 1 << 14  # pairs held before they are written
 
 Pair = tuple[list[int], list[int]]
-Numbers = npt.NDArray[np.integer[Any]]
+WIDTHS = {16: torch.uint16, 32: torch.uint32}
 
 
 class Side:
     """The sentences of one side as numbers, without eos."""
 
-    def __init__(self, numbers: Numbers, offsets: Numbers) -> None:
+    def __init__(self, numbers: Tensor, offsets: Tensor) -> None:
         self.numbers, self.offsets = numbers, offsets
 
     def __len__(self) -> int:
@@ -45,24 +44,25 @@ class Side:
 
     def sentence(self, row: int) -> list[int]:
         """The numbers of one sentence."""
-        return self.numbers[self.offsets[row] : self.offsets[row + 1]].tolist()
+        begin, end = self.offsets[row : row + 2].tolist()
+        return self.numbers[begin:end].tolist()
 
-    def lengths(self, rows: Numbers | None = None) -> npt.NDArray[np.int32]:
+    def lengths(self, rows: Tensor | None = None) -> Tensor:
         """(N,) numbers of pieces of these sentences, or of all, eos counted."""
         if rows is None:
-            return (np.diff(self.offsets) + 1).astype(np.int32)
-        return (self.offsets[rows + 1] - self.offsets[rows] + 1).astype(np.int32)
+            return (self.offsets.diff() + 1).int()
+        return (self.offsets[rows + 1] - self.offsets[rows] + 1).int()
 
     def padded(self, rows: Sequence[int]) -> tuple[Tensor, Tensor]:
         """These sentences closed by eos -> (B, L) filled up with pad, and their (B,) lengths."""
-        chosen = np.asarray(rows, dtype=np.int64)
-        begins, ends = self.offsets[chosen], self.offsets[chosen + 1]
-        lengths = ends - begins + 1
-        padded = np.full((len(rows), int(lengths.max(initial=0))), PAD, dtype=np.int64)
-        for row, begin, end in zip(padded, begins.tolist(), ends.tolist(), strict=True):
-            row[: end - begin] = self.numbers[begin:end]
-            row[end - begin] = EOS
-        return torch.from_numpy(padded), torch.from_numpy(lengths.astype(np.int64))
+        chosen = torch.as_tensor(rows, dtype=torch.long)
+        begins = self.offsets[chosen]
+        counts = self.offsets[chosen + 1] - begins
+        place = torch.arange(int(counts.max()) + 1 if len(rows) else 0)
+        there = place < counts[:, None]
+        padded = torch.where(place == counts[:, None], EOS, PAD)
+        padded[there] = self.numbers[(begins[:, None] + place)[there]].long()
+        return padded, counts + 1
 
 
 class EncodedPairs(Sequence[Pair]):
@@ -93,15 +93,15 @@ class EncodedPairs(Sequence[Pair]):
             return NotImplemented
         mine, theirs = (self.source, self.target), (other.source, other.target)
         return all(
-            np.array_equal(a.numbers, b.numbers) and np.array_equal(a.offsets, b.offsets)
+            torch.equal(a.numbers, b.numbers) and torch.equal(a.offsets, b.offsets)
             for a, b in zip(mine, theirs, strict=True)
         )
 
     __hash__ = None  # type: ignore[assignment]
 
-    def lengths(self, rows: Numbers | None = None) -> npt.NDArray[np.int32]:
+    def lengths(self, rows: Tensor | None = None) -> Tensor:
         """(N, 2) source and target numbers of pieces of these pairs, or of all, eos counted."""
-        return np.stack([self.source.lengths(rows), self.target.lengths(rows)], axis=1)
+        return torch.stack([self.source.lengths(rows), self.target.lengths(rows)], 1)
 
     def batch(self, rows: Sequence[int]) -> PairBatch:
         """The pairs of these numbers as tensors, both sides closed by eos, as `pair_batch` makes them."""
@@ -115,7 +115,7 @@ def collect(pairs: Iterable[Pair], *, sizes: tuple[int, int]) -> EncodedPairs:
         for (numbers, offsets), sentence in zip(sides, pair, strict=True):
             numbers.extend(sentence)
             offsets.append(len(numbers))
-    return EncodedPairs(*(Side(np.asarray(numbers), np.asarray(offsets)) for numbers, offsets in sides))
+    return EncodedPairs(*(Side(_tensor(numbers), _tensor(offsets)) for numbers, offsets in sides))
 
 
 def store(folder: Path, pairs: Iterable[Pair], *, sizes: tuple[int, int]) -> EncodedPairs:
@@ -147,12 +147,12 @@ def write_parts(folder: Path, parts: Iterable[EncodedPairs], *, sizes: tuple[int
 
         sides = [(opened(f"{name}.numbers"), opened(f"{name}.offsets")) for name in NAMES]
         for _, offsets in sides:
-            offsets.write(np.zeros(1, np.int64).data)
+            offsets.write(bytes(8))
         for part in parts:
             for n, side in enumerate((part.source, part.target)):
                 numbers, offsets = sides[n]
-                numbers.write(side.numbers.data)
-                offsets.write((side.offsets[1:] + ends[n]).data)
+                numbers.write(as_bytes(side.numbers))
+                offsets.write(as_bytes(side.offsets[1:] + ends[n]))
                 ends[n] += int(side.offsets[-1])
             count += len(part)
     record = {"format": FORMAT, "pairs": count, "bits": [8 * array(_kind(size)).itemsize for size in sizes]}
@@ -164,7 +164,7 @@ def open_pairs(folder: Path) -> EncodedPairs:
     try:
         record = json.loads((folder / "pairs.json").read_text(encoding="utf-8"))
         source, target = (
-            Side(_map(folder / f"{name}.numbers", f"uint{bits}"), _map(folder / f"{name}.offsets", "int64"))
+            Side(_map(folder / f"{name}.numbers", WIDTHS[bits]), _map(folder / f"{name}.offsets"))
             for name, bits in zip(NAMES, record["bits"], strict=True)
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -183,9 +183,13 @@ def _kind(size: int) -> str:
     return "H" if size <= 1 << 16 else "I"
 
 
-def _map(path: Path, kind: str) -> Numbers:
-    # an empty file cannot be mapped
-    return np.memmap(path, dtype=kind, mode="r") if path.stat().st_size else np.zeros(0, kind)
+def _tensor(numbers: "array[int]") -> Tensor:
+    return from_bytes(numbers.tobytes(), WIDTHS.get(8 * numbers.itemsize, torch.int64))
+
+
+def _map(path: Path, kind: torch.dtype = torch.int64) -> Tensor:
+    size = path.stat().st_size // kind.itemsize  # an empty file cannot be mapped
+    return torch.from_file(str(path), size=size, dtype=kind) if size else torch.empty(0, dtype=kind)
 
 
 def _in_parts(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:

@@ -7,10 +7,8 @@ pixels.
 
 from dataclasses import dataclass, field
 
-import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.tensor_batch import TensorBatch
@@ -30,7 +28,7 @@ class EpisodeBatch(TensorBatch):
 class Sheets:
     """Drawings with a margin of paper, from which each is cut, a little moved where that is asked for."""
 
-    drawings: NDArray[np.uint8]  # (M, H, W)
+    drawings: Tensor  # (M, H, W) uint8
     margin: int = 0  # pixels on every side
     _placed: dict[torch.device, Tensor] = field(default_factory=dict, repr=False)
 
@@ -38,8 +36,7 @@ class Sheets:
         """(M, H + 2 m, W + 2 m) on a device, brought there when first asked for."""
         device = torch.device(device)
         if device not in self._placed:
-            here = torch.from_numpy(np.ascontiguousarray(self.drawings)).to(device)
-            self._placed[device] = F.pad(here, [self.margin] * 4)
+            self._placed[device] = F.pad(self.drawings.to(device), [self.margin] * 4)
         return self._placed[device]
 
     def cut(self, numbers: Tensor, corners: Tensor | None = None) -> Tensor:

@@ -12,15 +12,15 @@ https://github.com/zalandoresearch/fashion-mnist
 """
 
 import gzip
+import math
 import struct
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
+from torch import Tensor
 
 from regard.data.folders import find_file, reading
-from regard.data.images import Pixels
 from regard.errors import DataError
+from regard.web.matrix import from_bytes
 
 HOME = "https://github.com/zalandoresearch/fashion-mnist (or Debian's package dataset-fashion-mnist)."
 DEBIAN = Path("/usr/share/datasets/fashion-mnist")
@@ -40,23 +40,22 @@ def find_fashion_mnist(data: str = "") -> Path:
         return DEBIAN
 
 
-def read_fashion_mnist(data: str, part: str) -> tuple[Pixels, NDArray[np.int64]]:
+def read_fashion_mnist(data: str, part: str) -> tuple[Tensor, Tensor]:
     """(N, 28, 28, 3) pictures and (N,) classes of the part `train` or `test`."""
     folder, name = find_fashion_mnist(data), PARTS[part]
     images = read_idx(folder / f"{name}-images-idx3-ubyte.gz")
     labels = read_idx(folder / f"{name}-labels-idx1-ubyte.gz")
     if images.shape != (len(labels), SIDE, SIDE):
         raise DataError(
-            f"{folder}: the {part} part has pictures of shape {images.shape} and {len(labels)} labels; "
-            f"expected (N, {SIDE}, {SIDE}) and N."
+            f"{folder}: the {part} part has pictures of shape {tuple(images.shape)} and {len(labels)} "
+            f"labels; expected (N, {SIDE}, {SIDE}) and N."
         )
-    if labels.size and labels.max() >= len(CLASSES):
+    if len(labels) and labels.max() >= len(CLASSES):
         raise DataError(f"{folder}: has a label of {labels.max()}; expected 0 to {len(CLASSES) - 1}.")
-    grey = np.broadcast_to(images[..., None], (*images.shape, 3))
-    return grey, labels.astype(np.int64)
+    return images[..., None].expand(-1, -1, -1, 3), labels.long()
 
 
-def read_idx(path: Path) -> NDArray[np.uint8]:
+def read_idx(path: Path) -> Tensor:
     """An array of bytes from a file of the IDX format, packed by gzip."""
     with reading(path, f"a whole file of {HOME}"), gzip.open(path) as file:
         content = file.read()
@@ -65,9 +64,9 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
     axes = content[3]
     start = 4 + 4 * axes
     shape = struct.unpack(f">{axes}I", content[4:start]) if len(content) >= start else ()
-    if len(shape) != axes or len(content) - start != int(np.prod(shape)):
+    if len(shape) != axes or len(content) - start != math.prod(shape):
         raise DataError(
-            f"{path}: has {len(content) - start} values; expected {int(np.prod(shape))} by its header. "
+            f"{path}: has {len(content) - start} values; expected {math.prod(shape)} by its header. "
             "Perhaps copy it again."
         )
-    return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape)
+    return from_bytes(content[start:]).view(shape)

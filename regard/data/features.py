@@ -11,27 +11,25 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from regard import storage
 from regard.data.folders import find_file, reading
 from regard.data.images import Pixels
+from regard.data.npy import map_npy, npy_header, read_npz
 from regard.errors import ConfigError, DataError
 from regard.layers.convolution import SqueezeNet, TorchvisionGrid
 from regard.storage import alone, cache_folder
+from regard.web.matrix import as_bytes
 
 SQUEEZENET = "squeezenet_v1.0_decoded.npz"
 HOME = "https://github.com/songhan/SqueezeNet-Deep-Compression"
 CHUNK = 64  # pictures encoded at a time
 PATIENCE = 20.0  # seconds after which it is said again how many are done
 FORMAT = 1  # of the cached annotations
-
-Half = NDArray[np.float16]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,21 +39,21 @@ class FrozenEncoder:
     name: str
     network: nn.Module
 
-    def __call__(self, pictures: Pixels) -> Half:
-        """(B, H, W, 3) -> (B, L, D), on the accelerator if there is one."""
+    def __call__(self, pictures: Pixels) -> Tensor:
+        """(B, H, W, 3) -> (B, L, D) float16, computed on the accelerator if there is one."""
         device = torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
         network = self.network.to(device).eval()
         with torch.no_grad():
-            found: Tensor = network(torch.from_numpy(np.ascontiguousarray(pictures)).to(device))
+            found: Tensor = network(pictures.to(device))
         half = torch.finfo(torch.float16)
-        return found.clamp(half.min, half.max).half().cpu().numpy()
+        return found.clamp(half.min, half.max).half().cpu()
 
     def digest(self) -> str:
         """Of the weights, the sizes and the kind of the network."""
         total = hashlib.sha256(f"{FORMAT} {self.name} {self.network!r} {self.network.side}".encode())
         for name, tensor in sorted(self.network.state_dict().items()):
             total.update(name.encode())
-            total.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+            total.update(as_bytes(tensor.detach().cpu()))
         return total.hexdigest()
 
     def save(self, file: Path) -> None:
@@ -82,8 +80,8 @@ def _squeezenet(data: str, saved: Path | None) -> SqueezeNet:
     if saved is None:
         path = find_file("squeezenet", [SQUEEZENET], data=data, folders=["squeezenet"], home=HOME)
         expected = "an .npz file of arrays. Perhaps copy it again."
-        with reading(path, expected), path.open("rb") as raw, np.load(raw) as arrays:
-            network.load_original({name: torch.from_numpy(arrays[name]) for name in arrays.files})
+        with reading(path, expected):
+            network.load_original(read_npz(path))
     return network
 
 
@@ -119,7 +117,7 @@ def cached_features(
     *,
     of: str,
     progress: Callable[[int], None] | None = None,
-) -> Any:
+) -> Tensor:
     """(count, L, D) annotations of pictures 0 … count - 1, mapped from a file, made if it is not there.
 
     `of` identifies the pictures: the digest of what they are read from. A file is written aside and renamed,
@@ -132,7 +130,7 @@ def cached_features(
         with alone(path.parent):
             if not path.exists():
                 _write(path, _encode(encoder, pictures, count, progress), count)
-    return np.load(path, mmap_mode="r")
+    return map_npy(path)
 
 
 def _encode(
@@ -140,7 +138,7 @@ def _encode(
     pictures: Callable[[range], Pixels],
     count: int,
     progress: Callable[[int], None] | None,
-) -> Iterator[Half]:
+) -> Iterator[Tensor]:
     said = time.monotonic()
     for start in range(0, count, CHUNK):
         rows = range(start, min(start + CHUNK, count))
@@ -152,13 +150,12 @@ def _encode(
             logging.getLogger("regard").info("annotations of %d pictures of %d", rows.stop, count)
 
 
-def _write(path: Path, parts: Iterator[Half], count: int) -> None:
+def _write(path: Path, parts: Iterator[Tensor], count: int) -> None:
     logging.getLogger("regard").info("computing the annotations of %d pictures into %s", count, path)
     with storage.whole(path) as file:
         for part in parts:
             if not file.tell():
-                header = {"descr": "<f2", "fortran_order": False, "shape": (count, *part.shape[1:])}
-                np.lib.format.write_array_header_1_0(file, header)
-            file.write(np.ascontiguousarray(part, dtype="<f2").data)
+                file.write(npy_header(torch.float16, (count, *part.shape[1:])))
+            file.write(as_bytes(part))
         if not file.tell():
             raise DataError(f"features: `count` has {count} pictures; expected one or more.")

@@ -14,16 +14,19 @@ Hodosh, Young, Hockenmaier. Framing image description as a ranking task. 2013. h
 import hashlib
 import json
 import re
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+import torch
 
 from regard.data.folders import find_file, reading
 from regard.data.images import Pixels, read_image
+from regard.data.npy import read_npz
 from regard.data.parallel import stream_lines
 from regard.errors import DataError
+from regard.web.matrix import as_bytes
 
 PICTURES, CAPTIONS = "flickr8k_128_jpeg.npz", "captions.jsonl.gz"
 HOME = "https://doi.org/10.1613/jair.3994"
@@ -48,12 +51,9 @@ class Flickr8k:
         self.captions_file = find_file("flickr8k", [CAPTIONS], data=data, folders=FOLDERS, home=HOME)
 
     @cached_property
-    def _arrays(self) -> dict[str, NDArray[np.generic]]:
-        with (
-            reading(self.pictures_file, "jpeg, offsets, names, splits."),
-            self.pictures_file.open("rb") as raw,
-            np.load(raw) as arrays,
-        ):
+    def _arrays(self) -> dict[str, Any]:
+        with reading(self.pictures_file, "jpeg, offsets, names, splits."):
+            arrays = read_npz(self.pictures_file)
             return {name: arrays[name] for name in ("jpeg", "offsets", "names", "splits")}
 
     def __len__(self) -> int:
@@ -62,20 +62,20 @@ class Flickr8k:
     @cached_property
     def names(self) -> list[str]:
         """The file name of each photograph."""
-        return self._arrays["names"].tolist()
+        return self._arrays["names"]
 
-    def rows(self, split: str) -> NDArray[np.int64]:
+    def rows(self, split: str) -> Sequence[int]:
         """The numbers of a split's photographs."""
-        return np.flatnonzero(self._arrays["splits"] == SPLITS[split])
+        return [row for row, name in enumerate(self._arrays["splits"]) if name == SPLITS[split]]
 
-    def pictures(self, rows: range | list[int], *, side: int) -> Pixels:
+    def pictures(self, rows: Sequence[int], *, side: int) -> Pixels:
         """(B, side, side, 3)."""
-        return np.stack([read_image(self.file(row), side=side, owner=self.names[row]) for row in rows])
+        return torch.stack([read_image(self.file(row), side=side, owner=self.names[row]) for row in rows])
 
     def file(self, row: int) -> bytes | Path:
         """One photograph as it would lie on a disk, or as it lies there."""
-        begin, end = self._arrays["offsets"][row : row + 2].tolist()
-        return self._arrays["jpeg"][begin:end].tobytes()
+        begin, end = self._arrays["offsets"][row : row + 2]
+        return as_bytes(self._arrays["jpeg"][begin:end])
 
     @cached_property
     def captions(self) -> list[list[str]]:
@@ -114,13 +114,13 @@ class Flickr8kFiles(Flickr8k):
     def names(self) -> list[str]:
         return [name for names in self.splits.values() for name in names]
 
-    def rows(self, split: str) -> NDArray[np.int64]:
+    def rows(self, split: str) -> Sequence[int]:
         before = 0
         for name, names in self.splits.items():
             if name == split:
                 break
             before += len(names)
-        return np.arange(before, before + len(self.splits[split]))
+        return range(before, before + len(self.splits[split]))
 
     def file(self, row: int) -> bytes | Path:
         return self.folder / self.names[row]

@@ -14,7 +14,8 @@ hull and its own tour.
 Solvers take many sets at once, (B, N, 2) padded to the largest, with the (B,) sizes, and answer (B, M)
 numbers filled up with -1.
 
-    hulls               the monotone chain of Andrew (1979), all sets in step
+    hulls               the two chains of Andrew (1979), whose points that are no corners go all at once
+    triangulations      gift wrapping (Chand, Kapur 1970) of the points on a paraboloid, all sets in step
     exact_tours         Held and Karp (1962), O(n² 2ⁿ): all subsets of one size at a time
     heuristic_tours     nearest insertion (Rosenkrantz, Stearns, Lewis 1977), then 2-opt (Croes 1958)
 """
@@ -22,15 +23,13 @@ numbers filled up with -1.
 from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
-from typing import Any, NamedTuple
+from math import dist
+from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
+import torch
+from torch import Tensor
 
 from regard.errors import ConfigError, DataError
-
-Points = NDArray[np.floating[Any]]  # (..., n, D)
-Numbers = NDArray[np.int64]
 
 LARGEST = 1e100  # of a coordinate: differences of such numbers are still finite
 EXACT = 12  # points up to which tours are shortest: the tables of one set have n 2ⁿ entries
@@ -40,116 +39,115 @@ _TABLE = 2**22  # entries of these tables at a time: they should stay near the p
 # Order ----------------------------------------------------------------------------------------------
 
 
-def orders(points: Points, sizes: Numbers) -> Numbers:
+def orders(points: Tensor, sizes: Tensor) -> Tensor:
     """(B, N, 1), (B,) -> (B, N) numbers of the points, the smallest first."""
-    padding = np.arange(points.shape[1]) >= sizes[:, None]
-    found = np.where(padding, np.inf, points[..., 0]).argsort(-1, kind="stable")
-    return np.where(padding, -1, found)
+    padding = torch.arange(points.shape[1]) >= sizes[:, None]
+    return points[..., 0].masked_fill(padding, torch.inf).argsort(stable=True).masked_fill_(padding, -1)
 
 
 # Convex hull ----------------------------------------------------------------------------------------
 
 
-def hulls(points: Points, sizes: Numbers) -> Numbers:
+def hulls(points: Tensor, sizes: Tensor) -> Tensor:
     """(B, N, 2), (B,) -> (B, N) corners of each hull, counter-clockwise from the lowest number."""
     B, N = points.shape[:2]
     order, m = _sorted_distinct(points, sizes)
-    back = np.where(np.arange(N) < m[:, None], m[:, None] - 1 - np.arange(N), np.arange(N))
-    both = np.concatenate([order, np.take_along_axis(order, back, 1)])  # rightward, then leftward
-    chains, tops = _chains(np.concatenate([points, points]).astype(np.float64), both, np.concatenate([m, m]))
-    # each chain ends where the other begins
-    lower, upper = np.maximum(tops[:B] - 1, 1), np.where(m > 1, tops[B:] - 1, 0)
-    place = np.arange(N)
-    corners = np.where(
-        place < lower[:, None],
-        chains[:B],
-        np.take_along_axis(chains[B:], np.clip(place - lower[:, None], 0, N - 1), 1),
-    )
-    count = (lower + upper)[:, None]
-    first = np.where(place < count, corners, N).argmin(1)[:, None]
-    turned = np.take_along_axis(corners, (place + first) % count, 1)
-    return np.where(place < count, turned, -1)
+    # the way from the first of the sorted points to the last, and back; the sets lie one after another
+    last = m[:, None] - 1
+    place = last - (torch.arange(2 * N - 1) - last).abs()
+    row, at = (place >= 0).nonzero().T
+    place = place[row, at]
+    number = order[row, place]
+    x, y = points[row, number].double().T
+    inner = (place > 0) & (place < m[row] - 1)
+    while True:  # where the way does not turn left is no corner, and without it perhaps others are none
+        right, up = x.diff(), y.diff()
+        stays = ~inner
+        stays[1:-1] |= right[:-1] * up[1:] > up[:-1] * right[1:]
+        if stays.all():
+            break
+        row, number, x, y, inner = (each[stays] for each in (row, number, x, y, inner))
+    corners = torch.full((B, N + 1), N)
+    corners[row, torch.arange(len(row)) - torch.searchsorted(row, row)] = number
+    count = (row.bincount(minlength=B)[:, None] - 1).clamp_(min=1)  # without the first, when it comes again
+    place = torch.arange(N)
+    first = corners.argmin(1, keepdim=True)
+    return corners.gather(1, (place + first) % count).masked_fill_(place >= count, -1)
 
 
-def _sorted_distinct(points: Points, sizes: Numbers) -> tuple[Numbers, Numbers]:
+def _sorted_distinct(points: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
     """(B, N) numbers by x, then y, without repetitions; (B,) how many."""
     N = points.shape[1]
-    padding = np.arange(N) >= sizes[:, None]
-    x, y = (np.where(padding, np.inf, points[..., k]) for k in (0, 1))
-    order = np.lexsort((y, x))
-    x, y = np.take_along_axis(x, order, 1), np.take_along_axis(y, order, 1)
-    gone = np.zeros_like(padding)
-    gone[:, 1:] = (x[:, 1:] == x[:, :-1]) & (y[:, 1:] == y[:, :-1])
-    gone |= np.isinf(x)
-    kept = gone.argsort(1, kind="stable")
-    return np.take_along_axis(order, kept, 1), N - gone.sum(1)
+    padding = torch.arange(N) >= sizes[:, None]
+    x, y = points.masked_fill(padding[..., None], torch.inf).unbind(2)
+    order = _sorted(x, y)
+    x, y = x.gather(1, order), y.gather(1, order)
+    gone = x.isinf()
+    gone[:, 1:] |= (x[:, 1:] == x[:, :-1]) & (y[:, 1:] == y[:, :-1])
+    return order.gather(1, gone.argsort(stable=True)), N - gone.sum(1)
 
 
-def _chains(points: Points, order: Numbers, sizes: Numbers) -> tuple[Numbers, Numbers]:
-    """Walk the sorted points of every row; what turns right or goes straight on is taken back."""
-    R, N = order.shape
-    x, y = (np.take_along_axis(points[..., k], order, 1) for k in (0, 1))
-    stack = np.zeros((R, N), dtype=np.int64)  # places in the sorted order
-    top = np.zeros(R, dtype=np.int64)
-    for i in range(N):
-        active = np.flatnonzero(i < sizes)
-        if len(active) == 0:
-            break
-        rows = active[top[active] >= 2]
-        while len(rows):
-            a, b = stack[rows, top[rows] - 2], stack[rows, top[rows] - 1]
-            ax, ay = x[rows, a], y[rows, a]
-            turn = (x[rows, b] - ax) * (y[rows, i] - ay) - (y[rows, b] - ay) * (x[rows, i] - ax)
-            rows = rows[turn <= 0]
-            top[rows] -= 1
-            rows = rows[top[rows] >= 2]
-        stack[active, top[active]] = i
-        top[active] += 1
-    return np.take_along_axis(order, stack, 1), top
+def _sorted(*keys: Tensor) -> Tensor:
+    """The order by the first key, where it is equal by the second, and so on."""
+    order = keys[-1].argsort(stable=True)
+    for key in keys[-2::-1]:
+        order = order.gather(-1, key.gather(-1, order).argsort(stable=True))
+    return order
 
 
-def area(polygon: Points) -> float:
+def area(polygon: Tensor) -> float:
     """(k, 2) corners -> the signed area, positive counter-clockwise."""
-    x, y = np.asarray(polygon, dtype=np.float64).T
-    return float((x * np.roll(y, -1) - np.roll(x, -1) * y).sum() / 2)
+    return float(_twice_the_area(polygon)) / 2
 
 
-def is_simple(polygon: Points) -> bool:
+def _twice_the_area(polygons: Tensor) -> Tensor:
+    """(..., k, 2) -> (...)."""
+    x, y = polygons.double().unbind(-1)
+    return (x * y.roll(-1, -1) - x.roll(-1, -1) * y).sum(-1)
+
+
+def is_simple(polygon: Tensor) -> bool:
     """Whether (k, 2) corners, three or more, are all different and no two sides cross or touch."""
-    corners = np.asarray(polygon, dtype=np.float64)
-    k = len(corners)
-    if k < 3 or len(np.unique(corners, axis=0)) < k:
+    a = polygon.double()
+    k = len(a)
+    if k < 3 or len(set(map(tuple, a.tolist()))) < k:
         return False
-    a, b = corners, np.roll(corners, -1, 0)
+    b, c = a.roll(-1, 0), a.roll(-2, 0)
     # sides of each end of side j seen from side i
-    start, end = _side(a[:, None], b[:, None], a[None]), _side(a[:, None], b[:, None], b[None])
-    apart = np.abs(np.subtract.outer(np.arange(k), np.arange(k)))
+    start, end = _side(a[:, None], b[:, None], a), _side(a[:, None], b[:, None], b)
+    apart = (torch.arange(k)[:, None] - torch.arange(k)).abs()
     far = (apart > 1) & (apart < k - 1)  # neighbours share a corner
     crossing = (start * end <= 0) & (start * end <= 0).T & far
     flat = (start == 0) & (end == 0) & far  # on one line: they meet only if their boxes do
-    low, high = np.minimum(a, b), np.maximum(a, b)
-    boxes = ((low[:, None] <= high[None]) & (low[None] <= high[:, None])).all(-1)
-    folded = _side(a, b, np.roll(corners, -2, 0)) == 0
-    ahead = ((b - a) * (np.roll(corners, -2, 0) - b)).sum(-1)
-    return not ((crossing & (~flat | boxes)).any() or (folded & (ahead < 0)).any())
+    low, high = torch.minimum(a, b), torch.maximum(a, b)
+    boxes = ((low[:, None] <= high) & (low <= high[:, None])).all(-1)
+    folded = (_side(a, b, c) == 0) & (((b - a) * (c - b)).sum(-1) < 0)
+    return not ((crossing & (~flat | boxes)).any() or folded.any())
 
 
-def _side(a: Points, b: Points, c: Points) -> NDArray[np.float64]:
+def _side(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
     """On which side of the line from a to b the point c lies: positive on the left."""
     u, v = b - a, c - a
-    return np.sign(u[..., 0] * v[..., 1] - u[..., 1] * v[..., 0])
+    return (u[..., 0] * v[..., 1] - u[..., 1] * v[..., 0]).sign()
 
 
 # Delaunay triangulation ---------------------------------------------------------------------------
 
 
-def triangulations(points: Points, sizes: Numbers) -> Numbers:
-    """(B, N, 2), (B,) -> (B, 3 (2N - 5)) triangles, three numbers each."""
-    found = np.full((len(points), 3 * most_triangles(points.shape[1])), -1, dtype=np.int64)
-    for row, (each, n) in enumerate(zip(points, sizes.tolist(), strict=True)):
-        flat = triangles(each[:n]).ravel()
-        found[row, : len(flat)] = flat
-    return found
+def triangulations(points: Tensor, sizes: Tensor) -> Tensor:
+    """(B, N, 2), (B,) -> (B, 3 (2N - 5)) triangles, three numbers each; none for points on a line."""
+    B, N = points.shape[:2]
+    found = torch.full((B, most_triangles(N), 3), -1)
+    block = max(1, _TABLE // N**2)
+    for i in range(0, B, block):
+        sets = points[i : i + block].double()
+        row, corners = torch.split(_wrapped(sets, sizes[i : i + block]), [1, 3], 1)
+        corners = corners.sort().values
+        order = _sorted(row[:, 0], *incentres(sets[row, corners]).T)
+        row = row[order, 0]
+        place = torch.arange(len(row)) - torch.searchsorted(row, row)
+        found[i + row, place] = corners[order]
+    return found.flatten(1)
 
 
 def most_triangles(n: int) -> int:
@@ -157,78 +155,74 @@ def most_triangles(n: int) -> int:
     return max(0, 2 * n - 5)
 
 
-def triangles(points: Points) -> Numbers:
-    """(n, 2) -> (k, 3) in canonical order; none where all points lie on a line."""
-    points = np.asarray(points, dtype=np.float64)
-    if len(points) < 3:
-        return np.zeros((0, 3), dtype=np.int64)
-    # of coinciding points only the lowest number counts
-    _, kept = np.unique(points, axis=0, return_index=True)
-    kept.sort()
-    if len(kept) < 3:
-        return np.zeros((0, 3), dtype=np.int64)
-    found = np.sort(kept[_wrapped(points[kept])], axis=1)
-    centre = incentres(points[found])
-    return found[np.lexsort((centre[:, 1], centre[:, 0]))]
+def _wrapped(points: Tensor, sizes: Tensor) -> Tensor:
+    """(B, N, 2), (B,) -> (K, 4): the numbers of a set and of the corners of a triangle in it.
 
-
-def _wrapped(points: Points) -> Numbers:
-    """(n, 2) different points -> (k, 3): from edge to edge, always the triangle whose circumcircle is empty.
+    From edge to edge, it is always the triangle whose circumcircle is empty.
 
     Raised to z = x² + y², the triangles are the lower faces of the convex hull (Brown 1979): behind each edge
     of a face, the next one rises least. Heights are changed by a little more than rounding does, so that
     where several points lie on one circle all faces choose alike.
     """
-    points = points - points.mean(0)
-    points = points / (np.abs(points).max() or 1.0)
-    x, y = points.T
-    z = x**2 + y**2 + 1e-13 * np.modf(np.arange(len(x)) * 0.6180339887498949)[0]
+    B, N = points.shape[:2]
+    order, m = _sorted_distinct(points, sizes)
+    there = torch.zeros(B, N, dtype=torch.bool).scatter_(1, order, torch.arange(N) < m[:, None])
+    points = points.masked_fill(~there[..., None], torch.nan)  # which is on no side of an edge
+    points = points - points.nanmean(1, keepdim=True)
+    x, y = (points / points.abs().nan_to_num(0).amax((1, 2), keepdim=True)).unbind(2)
+    z = x**2 + y**2 + 1e-13 * ((there.double().cumsum(1) - 1) * 0.6180339887498949).frac()
     flat = 1e-14  # what rounding leaves of the area of three points on a line
-    a = int(np.lexsort((y, x))[0])
-    slope = np.arctan2(y - y[a], x - x[a])  # all lie to the right: the lowest, then nearest, is on the hull
-    away = np.hypot(x - x[a], y - y[a])
-    away[a] = slope[a] = np.inf
-    b = int(np.where(slope <= slope.min() + flat, away, np.inf).argmin())
-    todo, done, found = [(a, b)], set(), []
-    while todo:
-        a, b = todo.pop()
-        if (a, b) in done:
-            continue
-        u, v = x[b] - x[a], y[b] - y[a]
-        left = u * (y - y[a]) - v * (x - x[a])
-        along = (u * (x - x[a]) + v * (y - y[a])) / (u * u + v * v)
-        rise = z - z[a] - along * (z[b] - z[a])
-        seen = left > flat
-        if not seen.any():
-            continue
-        c = int(np.where(seen, rise / np.where(seen, left, 1.0), np.inf).argmin())
-        found.append((a, b, c))
-        done |= {(a, b), (b, c), (c, a)}
-        todo += [(c, b), (a, c)]
-    return np.array(found, dtype=np.int64).reshape(-1, 3)
+    a = order[:, :1]
+    right, up = x - x.gather(1, a), y - y.gather(1, a)
+    # all lie to the right: the lowest, then nearest, is on the hull
+    slope = torch.atan2(up, right).masked_fill(~there.scatter(1, a, False), torch.inf)
+    low = slope <= slope.amin(1, keepdim=True) + flat
+    b = torch.where(low, right.hypot(up), torch.inf).argmin(1, keepdim=True)
+    todo = torch.cat([a, b], 1)[:, None].repeat(1, 2 * N, 1)  # a stack of edges for every set
+    top = torch.ones(B, dtype=torch.int64)  # how many lie on it
+    done, found = torch.zeros(B, N, N, dtype=torch.bool), []
+    while len(row := top.nonzero()[:, 0]):
+        top[row] -= 1
+        a, b = todo[row, top[row]].T
+        new = ~done[row, a, b]
+        row, a, b = row[new], a[new], b[new]
+        right, up, height = (k[row] - k[row, a, None] for k in (x, y, z))
+        u, v, w = (k.gather(1, b[:, None]) for k in (right, up, height))
+        left = u * up - v * right
+        rise = height - (u * right + v * up) / (u * u + v * v) * w
+        least, c = torch.where(left > flat, rise / left, torch.inf).min(1)
+        row, a, b, c = each = torch.stack([row, a, b, c])[:, least < torch.inf]
+        found.append(each.T)
+        for start, end in ((a, b), (b, c), (c, a)):
+            done[row, start, end] = True
+        for start, end in ((c, b), (a, c)):
+            todo[row, top[row]] = torch.stack([start, end], 1)
+            top[row] += 1
+    return torch.cat(found)
 
 
-def incentres(corners: Points) -> NDArray[np.float64]:
+def incentres(corners: Tensor) -> Tensor:
     """(k, 3, 2) -> (k, 2): the corners, each weighed by the length of the opposite side."""
-    opposite = np.linalg.norm(np.roll(corners, -1, 1) - np.roll(corners, 1, 1), axis=-1)
-    weights = opposite / np.maximum(opposite.sum(1, keepdims=True), np.finfo(np.float64).tiny)
-    return np.einsum("kc,kcd->kd", weights, np.asarray(corners, dtype=np.float64))
+    corners = corners.double()
+    opposite = (corners.roll(-1, 1) - corners.roll(1, 1)).norm(dim=-1, keepdim=True)
+    weights = opposite / opposite.sum(1, keepdim=True).clamp_(min=torch.finfo(torch.float64).tiny)
+    return (weights * corners).sum(1)
 
 
 # Tours ----------------------------------------------------------------------------------------------
 
 
-def tours(points: Points, sizes: Numbers) -> Numbers:
+def tours(points: Tensor, sizes: Tensor) -> Tensor:
     """(B, N, 2), (B,) -> (B, N) tours: shortest up to EXACT points, by the heuristic beyond."""
-    found = np.full(points.shape[:2], -1, dtype=np.int64)
-    for n in np.unique(sizes).tolist():
-        rows = np.flatnonzero(sizes == n)
+    found = torch.full(points.shape[:2], -1)
+    for n in set(sizes.tolist()):
+        here = sizes == n
         solve = exact_tours if n <= EXACT else heuristic_tours
-        found[rows, :n] = solve(points[rows, :n])
+        found[here, :n] = solve(points[here, :n])
     return found
 
 
-def exact_tours(points: Points) -> Numbers:
+def exact_tours(points: Tensor) -> Tensor:
     """(B, n, 2) -> (B, n) shortest tours, n up to 12.
 
     cost[mask, j] is the shortest way from point 0 through the points of the mask, ending at j:
@@ -239,114 +233,109 @@ def exact_tours(points: Points) -> Numbers:
     if n > EXACT:
         raise ConfigError(f"exact_tours: `points` has {n} points a set; expected at most {EXACT}.")
     if n < 4:
-        return _canonical(points, np.tile(np.arange(n), (B, 1)))
+        return _canonical(points, torch.arange(n).expand(B, n))
     block = max(1, _TABLE // (2 ** (n - 1) * (n - 1)))
-    return np.concatenate([_held_karp(points[i : i + block]) for i in range(0, B, block)])
+    return torch.cat([_held_karp(each) for each in torch.split(points, block)])
 
 
-def _held_karp(points: Points) -> Numbers:
+def _held_karp(points: Tensor) -> Tensor:
     B, n = points.shape[:2]
     m = n - 1  # point k + 1 is bit k
-    d = _distances(points).transpose(1, 2, 0)  # (n, n, B): sets lie side by side
-    cost = np.full((2**m, m, B), np.inf)
+    d = distances(points).permute(1, 2, 0).contiguous()  # (n, n, B): sets lie side by side
+    cost = torch.full((2**m, m, B), torch.inf, dtype=d.dtype)
     for k in range(m):
         cost[1 << k, k] = d[0, k + 1]
     for j, masks in _subsets(m):
-        without = cost[masks ^ (1 << j)]  # (K, m, B)
-        without += d[1:, j + 1]
-        cost[masks, j] = without.min(1)
-    sets = np.arange(B)
-    mask = np.full(B, 2**m - 1)
-    to = np.zeros(B, dtype=np.int64)
-    tour = np.zeros((B, n), dtype=np.int64)
+        cost[masks, j] = (cost[masks ^ (1 << j)] + d[1:, j + 1]).amin(1)
+    sets = torch.arange(B)
+    mask = torch.full((B,), 2**m - 1)
+    tour = torch.zeros(B, n, dtype=torch.int64)
     for place in range(m, 0, -1):
+        to = tour[:, (place + 1) % n]
         last = (cost[mask, :, sets] + d[1:, to, sets].T).argmin(1)
-        tour[:, place] = to = last + 1
+        tour[:, place] = last + 1
         mask ^= 1 << last
     return _canonical(points, tour)
 
 
 @cache
-def _subsets(m: int) -> list[tuple[int, Numbers]]:
+def _subsets(m: int) -> list[tuple[int, Tensor]]:
     """For each size from 2 and each bit j, the masks of this size that hold j."""
-    masks = np.arange(2**m)
-    size = np.array([bin(mask).count("1") for mask in masks])
+    masks = torch.arange(2**m)
+    size = (masks[:, None] >> torch.arange(m) & 1).sum(1)
     return [(j, masks[(size == k) & (masks >> j & 1 == 1)]) for k in range(2, m + 1) for j in range(m)]
 
 
-def heuristic_tours(points: Points) -> Numbers:
+def heuristic_tours(points: Tensor) -> Tensor:
     """(B, n, 2) -> (B, n) tours: nearest insertion, then 2-opt until no exchange of two sides is shorter."""
     return _canonical(points, two_opt(points, nearest_insertion(points)))
 
 
-def nearest_insertion(points: Points) -> Numbers:
+def nearest_insertion(points: Tensor) -> Tensor:
     """(B, n, 2) -> (B, n): the point nearest to the tour goes where it lengthens the tour least."""
     B, n = points.shape[:2]
-    d = _distances(points)
-    sets = np.arange(B)
-    after = np.zeros((B, n), dtype=np.int64)  # the point that follows; 0 alone follows itself
-    inside = np.zeros((B, n), dtype=bool)
-    inside[:, 0] = True
-    near = d[:, 0].copy()
+    d = distances(points)
+    sets = torch.arange(B)
+    after = torch.zeros(B, n, dtype=torch.int64)  # the point that follows; 0 alone follows itself
+    outside = torch.ones(B, n, dtype=torch.bool)
+    outside[:, 0] = False
+    near = d[:, 0]
     for _ in range(n - 1):
-        new = np.where(inside, np.inf, near).argmin(1)
+        new = torch.where(outside, near, torch.inf).argmin(1)
         to_new = d[sets, new]  # (B, n)
-        sides = np.take_along_axis(d, after[..., None], 2)[..., 0]  # (B, n) from each point to the next
-        longer = to_new + np.take_along_axis(to_new, after, 1) - sides
-        place = np.where(inside, longer, np.inf).argmin(1)
+        sides = d.gather(2, after[..., None])[..., 0]  # (B, n) from each point to the next
+        longer = to_new + to_new.gather(1, after) - sides
+        place = longer.masked_fill_(outside, torch.inf).argmin(1)
         after[sets, new] = after[sets, place]
         after[sets, place] = new
-        inside[sets, new] = True
-        near = np.minimum(near, to_new)
-    tour = np.zeros((B, n), dtype=np.int64)
-    for place in range(1, n):
-        tour[:, place] = after[sets, tour[:, place - 1]]
+        outside[sets, new] = False
+        near = torch.minimum(near, to_new)
+    tour = torch.zeros(B, n, dtype=torch.int64)
+    for t in range(1, n):
+        tour[:, t] = after[sets, tour[:, t - 1]]
     return tour
 
 
-def two_opt(points: Points, tour: Numbers) -> Numbers:
+def two_opt(points: Tensor, tour: Tensor) -> Tensor:
     """Reverse the stretch that shortens a tour most, until none does."""
     n = points.shape[1]
-    tour = tour.copy()
+    tour = tour.clone()
     if n < 4:
         return tour
-    d = _distances(points)
-    rows = np.arange(len(points))
-    i, j = np.triu_indices(n, 2)
-    i, j = i[(j - i) < n - 1], j[(j - i) < n - 1]  # sides i → i + 1 and j → j + 1 share no point
+    d = distances(points)
+    rows = torch.arange(len(points))
+    place = torch.arange(n)
+    i, j = torch.triu_indices(n, n, 2)
+    i, j = i[j - i < n - 1], j[j - i < n - 1]  # sides i → i + 1 and j → j + 1 share no point
     while len(rows):
         t = tour[rows]
         a, b, c, e = t[:, i], t[:, i + 1], t[:, j], t[:, (j + 1) % n]
         r = rows[:, None]
-        gain = d[r, a, b] + d[r, c, e] - d[r, a, c] - d[r, b, e]
-        best = gain.argmax(1)
-        better = gain[np.arange(len(rows)), best] > 1e-12
+        gain, best = (d[r, a, b] + d[r, c, e] - d[r, a, c] - d[r, b, e]).max(1)
+        better = gain > 1e-12
         rows, best = rows[better], best[better]
-        place = np.arange(n)
-        low, high = i[best][:, None] + 1, j[best][:, None]
-        turned = np.where((place >= low) & (place <= high), low + high - place, place)
-        tour[rows] = np.take_along_axis(tour[rows], turned, 1)
+        low, high = i[best, None] + 1, j[best, None]
+        turned = torch.where((place >= low) & (place <= high), low + high - place, place)
+        tour[rows] = tour[rows].gather(1, turned)
     return tour
 
 
-def _distances(points: Points) -> NDArray[np.float64]:
-    """(B, n, 2) -> (B, n, n)."""
-    points = np.asarray(points, dtype=np.float64)
-    return np.linalg.norm(points[:, :, None] - points[:, None], axis=-1)
+def distances(points: Tensor) -> Tensor:
+    """(..., n, 2) -> (..., n, n)."""
+    points = points.double()
+    return torch.cdist(points, points, compute_mode="donot_use_mm_for_euclid_dist")
 
 
-def _canonical(points: Points, tour: Numbers) -> Numbers:
+def _canonical(points: Tensor, tour: Tensor) -> Tensor:
     """The tour from point 0, counter-clockwise; where the area is zero, towards the lower number."""
     n = tour.shape[1]
-    first = tour.argmin(1)[:, None]
-    tour = np.take_along_axis(tour, (first + np.arange(n)) % n, 1)
+    place = torch.arange(n)
+    tour = tour.gather(1, (tour.argmin(1, keepdim=True) + place) % n)
     if n < 3:
         return tour
-    path = np.take_along_axis(np.asarray(points, dtype=np.float64), tour[..., None], 1)
-    x, y = path[..., 0], path[..., 1]
-    signed = (x * np.roll(y, -1, 1) - np.roll(x, -1, 1) * y).sum(1)
+    signed = _twice_the_area(points.gather(1, tour[..., None].expand(-1, -1, 2)))
     back = (signed < 0) | ((signed == 0) & (tour[:, 1] > tour[:, -1]))
-    return np.where(back[:, None], np.take_along_axis(tour, (-np.arange(n) % n)[None], 1), tour)
+    return torch.where(back[:, None], tour[:, -place % n], tour)
 
 
 # The questions by name --------------------------------------------------------------------------
@@ -356,7 +345,7 @@ class Question(NamedTuple):
     """What is asked of a point set."""
 
     dimension: int  # coordinates of a point
-    solve: Callable[[Points, Numbers], Numbers]
+    solve: Callable[[Tensor, Tensor], Tensor]
     longest: Callable[[int], int]  # size of a set -> numbers of the longest answer
 
 
@@ -368,32 +357,33 @@ QUESTIONS: dict[str, Question] = {
 }
 
 
-def check_points(owner: str, points: Points, *, dimension: int) -> Points:
+def check_points(owner: str, points: Tensor, *, dimension: int) -> Tensor:
     """The (n, D) points, if there are any, all of them numbers."""
     if points.ndim != 2 or points.shape[1] != dimension:
         raise DataError(
-            f"{owner}: `points` has shape {points.shape}; expected (n, {dimension}), one point a row."
+            f"{owner}: `points` has shape {tuple(points.shape)}; expected (n, {dimension}), one point a row."
         )
     if len(points) == 0:
         raise DataError(f"{owner}: `points` has no rows; expected one or more.")
-    if not np.isfinite(points).all():
-        row = int(np.flatnonzero(~np.isfinite(points).all(1))[0])
+    finite = points.isfinite().all(1)
+    if not finite.all():
+        row = int(finite.byte().argmin())
         raise DataError(f"{owner}: point {row} has {points[row].tolist()}; expected finite numbers.")
-    if float(np.abs(points).max()) > LARGEST:
+    if float(points.abs().max()) > LARGEST:
         raise DataError(f"{owner}: `points` has numbers beyond {LARGEST:g}; expected smaller ones.")
     return points
 
 
-def in_unit_square(points: Points) -> NDArray[np.float32]:
+def in_unit_square(points: Tensor) -> Tensor:
     """(n, D) -> the same figure inside [0, 1]: moved and scaled as one, where it is not there already.
 
-    Hull, triangulation, order and shortest tour stay the same.
+    Hull, triangulation, order and shortest tour stay the same. The result is float32.
     """
-    points = np.asarray(points, dtype=np.float64)
-    low, extent = points.min(0), float(np.ptp(points, axis=0).max())
-    if points.min() < 0 or points.max() > 1:
-        points = (points - low) / (extent or 1.0)
-    return points.astype(np.float32)
+    points = points.double()
+    low, high = points.amin(0), points.amax(0)
+    if low.min() < 0 or high.max() > 1:
+        points = (points - low) / (float((high - low).max()) or 1.0)
+    return points.float()
 
 
 def same_cycle(a: list[int], b: list[int]) -> bool:
@@ -407,7 +397,7 @@ def same_cycle(a: list[int], b: list[int]) -> bool:
     return a in (turned, [turned[0], *turned[:0:-1]])
 
 
-def perimeter(points: Points, order: list[int]) -> float:
+def perimeter(points: Tensor, order: list[int]) -> float:
     """The length of one closed way through these points."""
-    path = np.asarray(points, dtype=np.float64)[[*order, order[0]]]
-    return float(sum(np.linalg.norm(q - p) for p, q in pairwise(path)))
+    path = points.double()[[*order, order[0]]].tolist()
+    return sum(dist(a, b) for a, b in pairwise(path))

@@ -14,17 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.batches import PairBatch, pad
 from regard.data.tokens import EOS, PAD
 from regard.errors import DataError
+from regard.web.matrix import as_bytes, from_bytes
 
-Pixels = NDArray[np.uint8]  # (H, W, 3), red first
+Pixels = Tensor  # (H, W, 3) bytes, red first
 
 SMALLEST = 8  # pixels a side
 LARGEST = 64_000_000  # pixels in all: 192 MB once unpacked
@@ -112,16 +111,27 @@ def as_colours(image: Any) -> Pixels:
     from PIL import Image
 
     if image.mode in ("I", "F") or image.mode.startswith("I;16"):  # more than eight bits of grey
-        grey = np.nan_to_num(np.asarray(image, dtype=np.float64))
+        grey = from_image(image.convert("F"), torch.float32).double().nan_to_num()
         # what white is, no file says: fractions have 1; whole numbers a byte's or two bytes' largest
         tops = (1.0, 255.0, 65535.0) if image.mode == "F" else (255.0, 65535.0)
         top = next((top for top in tops if grey.max() <= top), tops[-1])
-        bytes_ = (grey.clip(0, top) * (255 / top)).round().astype(np.uint8)
-        return np.repeat(bytes_[..., None], 3, axis=-1)
+        return (grey.clamp(0, top) * (255 / top)).round().byte().repeat(1, 1, 3)
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         above = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", above.size, "white"), above)
-    return np.array(image.convert("RGB"), dtype=np.uint8)
+    return from_image(image.convert("RGB"))
+
+
+def from_image(image: Any, dtype: torch.dtype = torch.uint8) -> Tensor:
+    """(H, W, channels) numbers of a Pillow image."""
+    return from_bytes(image.tobytes(), dtype).view(image.height, image.width, -1)
+
+
+def to_image(pixels: Pixels) -> Any:
+    """The picture as a Pillow image."""
+    from PIL import Image
+
+    return Image.frombytes("RGB", (pixels.shape[1], pixels.shape[0]), as_bytes(pixels))
 
 
 def square(pixels: Pixels, side: int) -> Pixels:
@@ -134,8 +144,7 @@ def square(pixels: Pixels, side: int) -> Pixels:
     middle = pixels[top : top + least, left : left + least]
     if least == side:
         return middle
-    resized = Image.fromarray(middle).resize((side, side), Image.Resampling.BILINEAR)
-    return np.array(resized, dtype=np.uint8)
+    return from_image(to_image(middle).resize((side, side), Image.Resampling.BILINEAR))
 
 
 def images_in(paths: Sequence[Path]) -> list[Path]:

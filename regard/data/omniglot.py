@@ -13,13 +13,13 @@ import zipfile
 from functools import lru_cache
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
+import torch
+from torch import Tensor
 
 from regard.data.folders import find_file, reading
+from regard.data.images import from_image
+from regard.data.npy import read_npz
 from regard.errors import DataError
-
-Drawings = npt.NDArray[np.uint8]  # (classes, drawings, 28, 28), ink is 255
 
 HOME = "https://github.com/brendenlake/omniglot (python/images_background.zip, images_evaluation.zip)."
 PARTS = ("background", "evaluation")
@@ -34,48 +34,46 @@ def find_omniglot(data: str = "") -> Path:
     return find_file("omniglot", names, data=data, folders=FOLDERS, home=HOME)
 
 
-def read_omniglot(data: str = "") -> Drawings:
-    """(1623, 20, 28, 28): the background alphabets, then the evaluation alphabets."""
+def read_omniglot(data: str = "") -> Tensor:
+    """(1623, 20, 28, 28) uint8, ink is 255: the background alphabets, then the evaluation alphabets."""
     return _read(find_omniglot(data))
 
 
 @lru_cache(maxsize=1)
-def _read(path: Path) -> Drawings:
+def _read(path: Path) -> Tensor:
     if path.suffix == ".npz":
-        return np.concatenate([_packed(path, part) for part in PARTS])
-    return np.concatenate([_archive(path.with_name(f"images_{part}.zip")) for part in PARTS])
+        return _packed(path)
+    return torch.cat([_archive(path.with_name(f"images_{part}.zip")) for part in PARTS])
 
 
-def _packed(path: Path, part: str) -> Drawings:
-    with (
-        reading(path, "an .npz file, perhaps copy it again."),
-        path.open("rb") as raw,
-        np.load(raw, allow_pickle=False) as file,
-    ):
-        if part not in file:
+def _packed(path: Path) -> Tensor:
+    with reading(path, "an .npz file, perhaps copy it again."):
+        arrays = read_npz(path)
+    for part in PARTS:
+        if part not in arrays:
             raise DataError(f"{path}: the array {part!r} is missing; expected {' and '.join(PARTS)}.")
-        images = file[part]
-    if images.ndim != 4 or images.shape[1:] != (DRAWINGS, SIDE, SIDE) or images.dtype != np.uint8:
-        raise DataError(
-            f"{path}: {part!r} has shape {images.shape} of {images.dtype}; "
-            f"expected (classes, {DRAWINGS}, {SIDE}, {SIDE}) of uint8."
-        )
-    return 255 - images
+        images = arrays[part]
+        if images.shape[1:] != (DRAWINGS, SIDE, SIDE) or images.dtype != torch.uint8:
+            raise DataError(
+                f"{path}: {part!r} has shape {tuple(images.shape)} of {images.dtype}; "
+                f"expected (classes, {DRAWINGS}, {SIDE}, {SIDE}) of torch.uint8."
+            )
+    return 255 - torch.cat([arrays[part] for part in PARTS])
 
 
-def _archive(path: Path) -> Drawings:
+def _archive(path: Path) -> Tensor:
     """Every character's drawings from an archive of images, characters in the order of their names."""
     from PIL import Image
 
-    classes: dict[str, list[Drawings]] = {}
+    classes: dict[str, list[Tensor]] = {}
     with reading(path, f"the archive of {HOME}"), zipfile.ZipFile(path) as archive:
         for name in sorted(name for name in archive.namelist() if name.endswith(".png")):
             with archive.open(name) as file, Image.open(file) as image:
                 small = image.convert("L").resize((SIDE, SIDE), Image.Resampling.LANCZOS)
-            drawing = 255 - np.asarray(small, dtype=np.uint8)
+            drawing = 255 - from_image(small)[..., 0]
             classes.setdefault(name.rpartition("/")[0], []).append(drawing)
     wrong = [name for name, drawings in classes.items() if len(drawings) != DRAWINGS]
     if wrong or not classes:
         found = f"{wrong[0]} has {len(classes[wrong[0]])} drawings" if wrong else "no drawings were found"
         raise DataError(f"{path}: {found}; expected {DRAWINGS} of each character, as in {HOME}")
-    return np.stack([np.stack(drawings) for drawings in classes.values()])
+    return torch.stack([torch.stack(drawings) for drawings in classes.values()])

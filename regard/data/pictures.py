@@ -7,16 +7,13 @@ A paired scene has the same shape in the same colour twice, left and right, at h
 Nothing near either half tells its colour: a network that paints or judges them must look across.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.counter_rng import random_words, unit
-from regard.data.images import Pixels
 from regard.data.shapes import COLOURS, SHAPES, Scenes
 from regard.data.tensor_batch import TensorBatch
 
@@ -48,50 +45,50 @@ def flipped(pictures: Tensor) -> Tensor:
     return torch.where(heads, pictures.flip(3), pictures)
 
 
-def draw_pairs(key: str, examples: NDArray[np.int64], *, side: int = DRAWN) -> tuple[Pixels, Any]:
+def draw_pairs(key: str, examples: Sequence[int], *, side: int = DRAWN) -> tuple[Tensor, Tensor]:
     """(B,) example numbers -> (B, side, side, 3) pictures and their (B,) classes: the numbers of SHAPES."""
     B = len(examples)
     drawn = unit(random_words(key, examples, 9))
-    shape = (drawn[:, 0] * len(SHAPES)).astype(np.int64)
-    colour = (drawn[:, 1] * len(COLOURS)).astype(np.int64)
+    shape = (drawn[:, 0] * len(SHAPES)).long()
+    colour = (drawn[:, 1] * len(COLOURS)).long()
     down, right = DRAWN / 2 + (drawn[:, 2:4] - 0.5) * 14, (drawn[:, 4:6] - 0.5) * 2
-    right = right + np.array([DRAWN / 4, DRAWN * 3 / 4], dtype=np.float32)
+    right = right + drawn.new_tensor([DRAWN / 4, DRAWN * 3 / 4])
     scenes = Scenes(
-        named=np.full(B, 2),
-        count=np.full(B, 2),
-        colours=np.stack([colour, colour], 1),
-        shapes=np.stack([shape, shape], 1),
-        cells=np.zeros((B, 2), dtype=np.int64),
-        centres=np.stack([down, right], -1).astype(np.float32),
-        radii=np.repeat(5.6 + drawn[:, 6:7] * 1.2, 2, 1).astype(np.float32),
-        grain=np.stack([25 + drawn[:, 7] * 35, drawn[:, 8] * 16 - 8], -1).astype(np.float32),
+        named=torch.full((B,), 2),
+        count=torch.full((B,), 2),
+        colours=torch.stack([colour, colour], 1),
+        shapes=torch.stack([shape, shape], 1),
+        cells=torch.zeros(B, 2, dtype=torch.long),
+        centres=torch.stack([down, right], -1),
+        radii=(5.6 + drawn[:, 6:7] * 1.2).repeat(1, 2),
+        grain=torch.stack([25 + drawn[:, 7] * 35, drawn[:, 8] * 16 - 8], -1),
     )
     return _smaller(scenes.pictures()[:, :DRAWN, :DRAWN], side), shape
 
 
-def _smaller(pictures: Pixels, side: int) -> Pixels:
+def _smaller(pictures: Tensor, side: int) -> Tensor:
     """(B, DRAWN, DRAWN, 3) -> (B, side, side, 3) by means over squares."""
     step = DRAWN // side
     if step == 1:
         return pictures
-    means = pictures.reshape(len(pictures), side, step, side, step, 3).mean((2, 4))
-    return means.round().astype(np.uint8)
+    means = pictures.reshape(len(pictures), side, step, side, step, 3).float().mean((2, 4))
+    return means.round().byte()
 
 
-def halves_agree(pictures: Pixels) -> NDArray[np.bool_]:
+def halves_agree(pictures: Tensor) -> Tensor:
     """(B, H, W, 3) -> (B,): whether what stands left and right is of one colour, by the nearest of COLOURS.
 
     A half in which hardly anything stands out from the ground, or nearly all, agrees with nothing.
     """
-    palette = np.array([*COLOURS.values()], dtype=np.float32)
+    palette = torch.tensor([*COLOURS.values()], dtype=torch.float32)
     half = pictures.shape[2] // 2
-    found: list[NDArray[np.int64]] = []
+    found: list[Tensor] = []
     for part in (pictures[:, :, :half], pictures[:, :, half:]):
-        pixels = part.reshape(len(part), -1, 3).astype(np.float32)
-        stands = (pixels.max(-1) > BRIGHT).astype(np.float32)  # (B, N)
+        pixels = part.flatten(1, 2).float()
+        stands = (pixels.amax(-1) > BRIGHT).float()  # (B, N)
         amount = stands.sum(1)
-        mean = (pixels * stands[..., None]).sum(1) / np.maximum(amount, 1)[:, None]
+        mean = (pixels * stands[..., None]).sum(1) / amount.clamp(min=1)[:, None]
         nearest = ((mean[:, None] - palette) ** 2).sum(-1).argmin(1)
         share = amount / pixels.shape[1]
-        found.append(np.where((share >= 0.04) & (share <= 0.5), nearest, -1 - len(found)))
-    return np.asarray(found[0] == found[1])
+        found.append(torch.where((share >= 0.04) & (share <= 0.5), nearest, -1 - len(found)))
+    return found[0] == found[1]

@@ -13,19 +13,17 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
+import torch
+from torch import Tensor
 
 from regard.data.batches import LengthTable, Plan, Room, in_memory
 from regard.data.encoded import EncodedPairs
+from regard.data.npy import make_npy, map_npy
 from regard.data.shared import made_once
 from regard.errors import DataError
 
 KEPT = 7 * 24 * 3600.0  # seconds after which a plan that nobody opened is removed
-
-Rows = npt.NDArray[np.integer[Any]]
 
 
 class PairLengths(LengthTable):
@@ -40,10 +38,10 @@ class PairLengths(LengthTable):
     def __len__(self) -> int:
         return len(self.pairs) * (1 + self.both_ways)
 
-    def __getitem__(self, rows: Rows) -> npt.NDArray[np.int32]:
+    def __getitem__(self, rows: Tensor) -> Tensor:
         backwards = rows >= len(self.pairs)
-        found = self.pairs.lengths(np.where(backwards, rows - len(self.pairs), rows))
-        return np.where(backwards[:, None], found[:, ::-1], found)
+        found = self.pairs.lengths(torch.where(backwards, rows - len(self.pairs), rows))
+        return torch.where(backwards[:, None], found.flip(1), found)
 
 
 def mapped_plan(folder: Path, largest: int, make: Callable[[Room], Plan]) -> Plan:
@@ -51,7 +49,7 @@ def mapped_plan(folder: Path, largest: int, make: Callable[[Room], Plan]) -> Pla
 
     `largest` is what no number of the plan exceeds.
     """
-    kind = np.int32 if largest < 1 << 31 else np.int64
+    kind = torch.int32 if largest < 1 << 31 else torch.int64
 
     def write(work: Path) -> Path:
         whole = work / "whole"
@@ -59,11 +57,7 @@ def mapped_plan(folder: Path, largest: int, make: Callable[[Room], Plan]) -> Pla
         whole.mkdir()
         _remove_old(folder)
 
-        def room(name: str, size: int) -> Rows:
-            found: Rows = np.lib.format.open_memmap(whole / f"{name}.npy", "w+", kind, (size,))
-            return found
-
-        make(room)
+        make(lambda name, size: make_npy(whole / f"{name}.npy", kind, (size,)))
         (whole / "sorted.npy").unlink(missing_ok=True)  # of use while the plan was made
         return whole
 
@@ -75,8 +69,8 @@ def mapped_plan(folder: Path, largest: int, make: Callable[[Room], Plan]) -> Pla
     with suppress(OSError):  # a folder of another user's
         os.utime(folder)
     try:
-        return Plan(*(np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("rows", "starts")))
-    except (OSError, ValueError) as error:
+        return Plan(*(map_npy(folder / f"{name}.npy") for name in ("rows", "starts")))
+    except (OSError, ValueError, RuntimeError) as error:
         raise DataError(f"{folder}: no plan ({error}); delete the folder.") from error
 
 

@@ -10,17 +10,17 @@ symbol, positions 1 … n are the points. The target writes position p as number
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import log
 from typing import Literal, Self
 
-import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from regard.data.batches import PairBatch
-from regard.data.counter_rng import random_words, unit
-from regard.data.geometry import QUESTIONS, Numbers, Points, check_points
+from regard.data.counter_rng import high_bits, random_words, unit
+from regard.data.geometry import QUESTIONS, check_points
 from regard.data.tokens import EOS, PAD, SPECIAL
 from regard.errors import DataError
 
@@ -43,39 +43,32 @@ class PointBatch(PairBatch):
         return type(self)(self.source, self.source_lengths, target, self.target_lengths)
 
 
-def point_batch(points: Points, sizes: Numbers, answers: Numbers, *, width: int | None = None) -> PointBatch:
-    """(B, N, D) points, (B,) sizes, (B, M) answers filled up with -1 -> tensors.
+def point_batch(points: Tensor, sizes: Tensor, answers: Tensor, *, width: int | None = None) -> PointBatch:
+    """(B, N, D) points, (B,) sizes, (B, M) answers filled up with -1 -> a batch.
 
-    They are as short as they can be, or for sets of up to `width` points.
+    It is as short as it can be, or for sets of up to `width` points.
     """
-    N = int(sizes.max(initial=1)) if width is None else width
+    N = int(sizes.max()) if width is None else width
     lengths = (answers >= 0).sum(1)
-    T = int(lengths.max(initial=0)) + 1
-    numbers = np.full((len(points), T), PAD, dtype=np.int64)
-    step = np.arange(T)
-    numbers[:, : T - 1] = np.where(answers[:, : T - 1] >= 0, answers[:, : T - 1] + FIRST, PAD)
-    numbers[step == lengths[:, None]] = EOS
-    shown = np.where((np.arange(N) < sizes[:, None])[..., None], points[:, :N], 0)
-    source = np.concatenate([np.zeros_like(shown[:, :1]), shown], 1).astype(np.float32)
-    return PointBatch(
-        torch.from_numpy(source),
-        torch.from_numpy(sizes + 1),
-        torch.from_numpy(numbers),
-        torch.from_numpy(lengths + 1),
-    )
+    T = int(lengths.max()) + 1
+    target = F.pad(answers, (0, 1), value=-1)[:, :T] + FIRST
+    step = torch.arange(T)
+    target[step == lengths[:, None]] = EOS
+    target[step > lengths[:, None]] = PAD
+    padding = torch.arange(N) >= sizes[:, None]
+    source = F.pad(points[:, :N].float().masked_fill(padding[..., None], 0), (0, 0, 1, 0))
+    return PointBatch(source, sizes + 1, target, lengths + 1)
 
 
-def own_batch(sets: Sequence[Points]) -> PointBatch:
+def own_batch(sets: Sequence[Tensor]) -> PointBatch:
     """Sets of (n, D) points whose answers nobody knows."""
     if not sets:
         raise DataError("own_batch: `sets` has no point set; expected one or more.")
     for number, each in enumerate(sets):
         check_points(f"own_batch, set {number}", each, dimension=sets[0].shape[-1])
-    sizes = np.array([len(each) for each in sets], dtype=np.int64)
-    points = np.zeros((len(sets), sizes.max(initial=1), sets[0].shape[1]), dtype=np.float32)
-    for row, each in zip(points, sets, strict=True):
-        row[: len(each)] = each
-    return point_batch(points, sizes, np.full((len(sets), 0), -1, dtype=np.int64))
+    sizes = torch.tensor([len(each) for each in sets])
+    points = pad_sequence([each.float() for each in sets], batch_first=True)
+    return point_batch(points, sizes, torch.full((len(sets), 0), -1))
 
 
 def positions(numbers: Tensor) -> Tensor:
@@ -102,33 +95,30 @@ class PointSets:
     longest: int
     spread: Spread = "uniform"
 
-    def points(self, examples: NDArray[np.int64]) -> tuple[Points, Numbers]:
+    def points(self, examples: Tensor) -> tuple[Tensor, Tensor]:
         """(B,) example numbers -> (B, N, D) points, (B,) sizes from shortest to longest."""
         D = QUESTIONS[self.question].dimension
         drawn = random_words(self.key, examples, 1 + self.longest * D)
-        return unit(drawn[:, 1:]).reshape(len(drawn), self.longest, D), self._sizes(drawn[:, 0])
+        return unit(drawn[:, 1:]).view(-1, self.longest, D), self._sizes(drawn[:, 0])
 
-    def sizes(self, examples: NDArray[np.int64]) -> Numbers:
+    def sizes(self, examples: Tensor) -> Tensor:
         """(B,) example numbers -> (B,) sizes alone."""
         return self._sizes(random_words(self.key, examples, 1)[:, 0])
 
-    def _sizes(self, words: NDArray[np.uint64]) -> Numbers:
+    def _sizes(self, words: Tensor) -> Tensor:
         """(B,) random words -> (B,) sizes."""
-        drawn = words >> np.uint64(32)
+        drawn = high_bits(words, 32)
         if self.spread == "uniform":
-            return (drawn % np.uint64(self.longest - self.shortest + 1)).astype(np.int64) + self.shortest
+            return drawn % (self.longest - self.shortest + 1) + self.shortest
         # the shares of sizes below shortest + 1, below shortest + 2, …
-        above = np.log(np.arange(self.shortest + 1, self.longest + 1) / self.shortest)
-        cuts = above / np.log((self.longest + 1) / self.shortest)
-        return self.shortest + np.searchsorted(cuts, drawn.astype(np.float64) * 2.0**-32, side="right")
+        above = (torch.arange(self.shortest + 1, self.longest + 1, dtype=torch.float64) / self.shortest).log()
+        cuts = above / log((self.longest + 1) / self.shortest)
+        return self.shortest + torch.searchsorted(cuts, drawn.double() * 2.0**-32, right=True)
 
-    def answers(self, examples: NDArray[np.int64]) -> Numbers:
+    def answers(self, examples: Tensor) -> Tensor:
         """(B,) example numbers -> (B, M) answers filled up with -1."""
-        parts = [
-            QUESTIONS[self.question].solve(*self.points(examples[i : i + CHUNK]))
-            for i in range(0, len(examples), CHUNK)
-        ]
-        return np.concatenate(parts) if parts else np.zeros((0, self.width), dtype=np.int64)
+        solve = QUESTIONS[self.question].solve
+        return torch.cat([solve(*self.points(some)) for some in torch.split(examples, CHUNK)])
 
     @property
     def width(self) -> int:

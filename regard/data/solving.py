@@ -17,11 +17,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol, cast
 
-import numpy as np
-from numpy.typing import NDArray
+import torch
+from torch import Tensor
 
 from regard import storage
-from regard.data.geometry import Numbers
 from regard.data.points import PointSets, Spread
 from regard.errors import DataError
 
@@ -29,14 +28,14 @@ IN_PROCESS = 50_000  # so many sets are solved here and now, and kept in memory
 PART = 2048  # sets of a file
 LOOK = 1.0  # seconds between two looks for new files
 NICE = 10  # whoever solves ahead gives way to the training
-_VERSION = 3  # of sets and answers; a change of either makes older files useless
+_VERSION = 4  # of sets and answers; a change of either makes older files useless
 _log = logging.getLogger(__name__)
 
 
 class Answers(Protocol):
-    """Something like an array (count, M), filled up with -1."""
+    """Something like a tensor (count, M), filled up with -1."""
 
-    def __getitem__(self, examples: NDArray[np.int64], /) -> Numbers: ...
+    def __getitem__(self, examples: Tensor, /) -> Tensor: ...
 
 
 def solved(sets: PointSets, count: int, *, folder: str = "", processes: int = 0) -> Answers:
@@ -45,13 +44,13 @@ def solved(sets: PointSets, count: int, *, folder: str = "", processes: int = 0)
     What they find is kept in `folder`, or in regard's cache.
     """
     if count <= IN_PROCESS:
-        return sets.answers(np.arange(count))
+        return sets.answers(torch.arange(count))
     home = Path(folder) if folder else storage.cache_folder() / "points"
     spread = "" if sets.spread == "uniform" else f"-{sets.spread}"
     kind = f"{sets.question}-{sets.shortest}-{sets.longest}{spread}"
-    path = home / f"{kind}-{sets.key.replace(' ', '-')}-{count}-v{_VERSION}.npy"
+    path = home / f"{kind}-{sets.key.replace(' ', '-')}-{count}-v{_VERSION}.pt"
     if path.exists():
-        return cast(Answers, np.load(path, mmap_mode="r"))
+        return cast(Tensor, torch.load(path, mmap=True))
     return Solving(sets, count, path, processes or os.cpu_count() or 1)
 
 
@@ -63,24 +62,25 @@ class Solving:
         self.folder = path.with_suffix(".parts")
         self.folder.mkdir(parents=True, exist_ok=True)
         storage.remove_left_over(self.folder)
-        self._parts: dict[int, Numbers] = {}  # read so far, mapped
-        self._whole: Numbers | None = None
+        self._parts: dict[int, Tensor] = {}  # read so far, mapped
+        self._whole: Tensor | None = None
         self._looked = -LOOK
         self._began = time.perf_counter()
         self._workers = self._start(processes) if os.environ.get("LOCAL_RANK", "0") == "0" else []
         self._end = weakref.finalize(self, _stop, self._workers)
 
-    def __getitem__(self, examples: NDArray[np.int64]) -> Numbers:
+    def __getitem__(self, examples: Tensor) -> Tensor:
         if self._whole is None:
             self._look()
         if self._whole is not None:
             return self._whole[examples]
-        found = np.full((len(examples), self.sets.width), -1, dtype=np.int64)
+        found = torch.full((len(examples), self.sets.width), -1)
         parts = examples // PART
-        missing = ~np.isin(parts, list(self._parts))
-        for number in np.unique(parts[~missing]).tolist():
+        missing = torch.ones_like(examples, dtype=torch.bool)
+        for number in self._parts.keys() & parts.tolist():
             here = parts == number
-            found[here] = self._parts[number][examples[here] - number * PART]
+            found[here] = self._parts[number][examples[here] - number * PART].long()
+            missing ^= here
         if missing.any():
             found[missing] = self.sets.answers(examples[missing])
         return found
@@ -93,7 +93,7 @@ class Solving:
         return [
             subprocess.Popen(
                 [sys.executable, "-m", "regard.data.solving", *own, str(worker), str(processes)],
-                env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+                env={**os.environ, "OMP_NUM_THREADS": "1"},
                 stderr=subprocess.PIPE,
             )
             for worker in range(processes)
@@ -111,20 +111,20 @@ class Solving:
             if worker.poll():
                 raise DataError(f"{self.sets.question}: solving failed: {_last_line(worker)}.")
         with suppress(FileNotFoundError):  # removed by a run that has joined them; seen at the next look
-            for file in self.folder.glob("*.npy"):
+            for file in self.folder.glob("*.pt"):
                 if (number := int(file.stem)) not in self._parts:
-                    self._parts[number] = np.load(file, mmap_mode="r")
+                    self._parts[number] = torch.load(file, mmap=True)
         if len(self._parts) == -(-self.count // PART):
             self._join()
 
     def _join(self) -> None:
         with storage.whole(self.path) as file:
-            np.save(file, np.concatenate([self._parts[number] for number in sorted(self._parts)]))
+            torch.save(torch.cat([self._parts[number] for number in sorted(self._parts)]), file)
         _log.info("%s: %d sets in %.0f s", self.path, self.count, time.perf_counter() - self._began)
         self._finish()
 
     def _finish(self) -> None:
-        self._whole = np.load(self.path, mmap_mode="r")
+        self._whole = torch.load(self.path, mmap=True)
         self._parts.clear()
         self._end()
         for file in self.folder.glob("*"):
@@ -150,18 +150,18 @@ def _solve(words: Sequence[str]) -> None:
     """What one of the processes does: every so many-th part that is not there yet."""
     question, key, shortest, longest, spread, folder, count, worker, processes = words
     sets = PointSets(question, key, int(shortest), int(longest), cast(Spread, spread))
-    kind = np.int8 if sets.longest < 128 else np.int16
+    kind = torch.int8 if sets.longest < 128 else torch.int16
     parent = os.getppid()
     if hasattr(os, "nice"):
         os.nice(NICE)
     for number in range(int(worker), -(-int(count) // PART), int(processes)):
-        path = Path(folder) / f"{number}.npy"
+        path = Path(folder) / f"{number}.pt"
         if os.getppid() != parent or not path.parent.exists():  # nobody waits for it any more
             return
         if not path.exists():
-            found = sets.answers(np.arange(number * PART, min((number + 1) * PART, int(count))))
+            found = sets.answers(torch.arange(number * PART, min((number + 1) * PART, int(count))))
             with storage.whole(path) as file:
-                np.save(file, found.astype(kind))
+                torch.save(found.to(kind), file)
 
 
 if __name__ == "__main__":

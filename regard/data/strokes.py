@@ -13,11 +13,11 @@ The bell is a product of one in y and one in x, so a drawing is one matrix produ
 the numbers of the class and of the drawing; no generator has a state.
 """
 
-import numpy as np
-import numpy.typing as npt
+import torch
+from torch import Tensor
 
 from regard.data.counter_rng import uniform
-from regard.data.omniglot import SIDE, Drawings
+from regard.data.omniglot import SIDE
 
 STROKES = 3  # the most of a class; a quarter of the classes has one less
 POINTS = 24  # on each stroke
@@ -25,55 +25,50 @@ PEN = 0.022  # of the side
 JITTER = 0.05  # the most that a control point is moved by, of the side
 CHUNK = 2048  # drawings rendered at once
 
-Floats = npt.NDArray[np.float64]
-
 
 def draw_characters(
     stream: str, classes: int, drawings: int, *, first: int = 0, jitter: float = JITTER
-) -> Drawings:
+) -> Tensor:
     """(classes, drawings, 28, 28): the classes numbered from `first` of a named stream."""
     rows = range(first, first + classes)
     controls, present = _classes(uniform(f"{stream} class", rows, STROKES * 8 + 1))
     hand = uniform(
         f"{stream} hand", range(first * drawings, (first + classes) * drawings), STROKES * 8 * 2 + 5
     )
-    return np.concatenate(
-        [
-            _render(controls[owner], present[owner], hand[start : start + CHUNK], jitter)
-            for start in range(0, len(hand), CHUNK)
-            for owner in [np.arange(start, min(start + CHUNK, len(hand))) // drawings]
-        ]
-    ).reshape(classes, drawings, SIDE, SIDE)
+    owners = torch.arange(classes).repeat_interleave(drawings)
+    parts = zip(torch.split(owners, CHUNK), torch.split(hand, CHUNK), strict=True)
+    drawn = [_render(controls[owner], present[owner], u, jitter) for owner, u in parts]
+    return torch.cat(drawn).reshape(classes, drawings, SIDE, SIDE)
 
 
-def _classes(u: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
+def _classes(u: Tensor) -> tuple[Tensor, Tensor]:
     """(C, 25) numbers -> controls (C, strokes, 4, 2), and (C, strokes) which of them a class has."""
     controls = 1.1 * u[:, :-1].reshape(-1, STROKES, 4, 2) - 0.05
-    present = np.ones((len(u), STROKES), dtype=bool)
+    present = torch.ones(len(u), STROKES, dtype=torch.bool)
     present[u[:, -1] < 0.25, -1] = False
     return controls, present
 
 
-def _render(controls: Floats, present: npt.NDArray[np.bool_], u: Floats, jitter: float) -> Drawings:
+def _render(controls: Tensor, present: Tensor, u: Tensor, jitter: float) -> Tensor:
     """One drawing for each row: (B, strokes, 4, 2) -> (B, 28, 28)."""
     B, size = len(u), STROKES * 8
     # the sum of two uniform numbers is bell enough for a hand
     shaking = (u[:, :size] + u[:, size : 2 * size] - 1).reshape(controls.shape)
     angle, stretch, shift = u[:, -5] - 0.5, u[:, -4:-2] - 0.5, u[:, -2:] - 0.5
-    points = np.einsum("pi,bkid->bkpd", _bernstein(), controls + jitter * shaking) - 0.5
-    cos, sin = np.cos(0.4 * angle), np.sin(0.4 * angle)
-    turn = np.stack([np.stack([cos, -sin], -1), np.stack([sin, cos], -1)], -2)  # (B, 2, 2)
-    points = np.einsum("bij,bkpj->bkpi", turn, points) * (1 + 0.2 * stretch)[:, None, None]
+    points = torch.einsum("pi,bkid->bkpd", _bernstein(), controls + jitter * shaking) - 0.5
+    cos, sin = (0.4 * angle).cos(), (0.4 * angle).sin()
+    turn = torch.stack([cos, -sin, sin, cos], -1).view(B, 2, 2)  # (B, 2, 2)
+    points = torch.einsum("bij,bkpj->bkpi", turn, points) * (1 + 0.2 * stretch)[:, None, None]
     points = (points + 0.5 + 0.2 * shift[:, None, None]).reshape(B, -1, 2)
-    grid = (np.arange(SIDE) + 0.5) / SIDE
-    away = ((grid - points[..., None]) / PEN).astype(np.float32)
-    bells = np.exp(-(away**2) / 2)  # (B, P, 2, 28)
-    weight = np.repeat(present, POINTS, axis=1)[..., None].astype(np.float32)
-    ink = (bells[:, :, 0] * weight).swapaxes(1, 2) @ bells[:, :, 1]
-    return (255 * np.minimum(ink, 1)).astype(np.uint8)
+    grid = (torch.arange(SIDE, dtype=torch.float64) + 0.5) / SIDE
+    away = ((grid - points[..., None]) / PEN).float()
+    bells = (-(away**2) / 2).exp()  # (B, P, 2, 28)
+    weight = present.repeat_interleave(POINTS, 1)[..., None].float()
+    ink = (bells[:, :, 0] * weight).mT @ bells[:, :, 1]
+    return (255 * ink.clamp(max=1)).byte()
 
 
-def _bernstein() -> Floats:
+def _bernstein() -> Tensor:
     """(P, 4): what each control point weighs along a cubic curve."""
-    u = np.linspace(0, 1, POINTS)
-    return np.stack([(1 - u) ** 3, 3 * u * (1 - u) ** 2, 3 * u**2 * (1 - u), u**3], -1)
+    u = torch.linspace(0, 1, POINTS, dtype=torch.float64)
+    return torch.stack([(1 - u) ** 3, 3 * u * (1 - u) ** 2, 3 * u**2 * (1 - u), u**3], -1)

@@ -16,8 +16,7 @@ from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+from torch import Tensor
 
 from regard.data.images import image_batch
 from regard.decode.base import Decoding
@@ -156,7 +155,7 @@ def evaluate_captions(
     found = [hit for _, hits in said for hit in hits]
     references = task.references(split)
     exact = sum(said in texts for said, texts in zip(captions, references, strict=True)) / count
-    hits = Hits(len(found), *map(float, np.mean(found, axis=0))) if found else None
+    hits = Hits(len(found), *(sum(each) / len(found) for each in zip(*found, strict=True))) if found else None
     return CaptionEvaluation(
         split=split,
         beam=decoding.beam,
@@ -176,14 +175,13 @@ def _hit(caption: Caption, named: Named) -> _Hit:
     """Does the largest weight lie on the thing, at the first and at the last word; chance; weight on it."""
     if named.mask is None or caption.weights is None:
         return False, False, 0.0, 0.0
-    weights = caption.weights.numpy()
-    touched = on_grid(named.mask, weights.shape[1])
-    first, last = (weights[t] for t in (named.words[0], named.words[-1]))
+    touched = on_grid(named.mask, caption.weights.shape[1])
+    first, last = (caption.weights[t] for t in (named.words[0], named.words[-1]))
     hit = bool(touched[first.argmax()]), bool(touched[last.argmax()])
-    return *hit, float(touched.mean()), float(last[touched].sum())
+    return *hit, float(touched.double().mean()), float(last[touched].sum())
 
 
-def on_grid(mask: NDArray[np.bool_], places: int) -> NDArray[np.bool_]:
+def on_grid(mask: Tensor, places: int) -> Tensor:
     """(side, side) pixels -> (L,) the places of a square grid whose own pixels the mask touches."""
     rows = math.isqrt(places)
     if rows * rows != places or len(mask) % rows:
@@ -192,7 +190,7 @@ def on_grid(mask: NDArray[np.bool_], places: int) -> NDArray[np.bool_]:
             "divides them."
         )
     step = len(mask) // rows
-    return mask.reshape(rows, step, rows, step).any((1, 3)).flatten()
+    return mask.reshape(rows, step, rows, step).any(3).any(1).flatten()
 
 
 def corpus_bleu(captions: Sequence[str], references: Sequence[Sequence[str]]) -> Bleus:

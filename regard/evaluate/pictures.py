@@ -134,8 +134,8 @@ def evaluate_pictures(
         real_score=classifier_score(chances),
         named=float((guessed.argmax(-1) == asked).double().mean()),
         accuracy=float((chances.argmax(-1) == labels).double().mean()),
-        checks=task.checks(drawn.numpy()),
-        real_checks=task.checks(real.pictures[:2000].numpy()),
+        checks=task.checks(drawn),
+        real_checks=task.checks(real.pictures[:2000]),
         gammas=dict(cast(Sampler, model).gammas()),
     )
 

@@ -19,11 +19,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from statistics import fmean
 from typing import Any
 
-import numpy as np
+from torch import Tensor
 
-from regard.data.geometry import EXACT, Points, area, is_simple, perimeter, same_cycle
+from regard.data.geometry import EXACT, area, is_simple, perimeter, same_cycle
 from regard.decode.base import Decoding
 from regard.decode.pointing import point
 from regard.errors import DataError
@@ -35,11 +36,11 @@ from regard.tasks.pointing import PointingTask
 BATCH = 500  # sets decoded together, divided by the beam
 
 Scores = Mapping[str, float | None]  # of one set; None: does not count
-Measure = Callable[[Points, list[int], list[int]], Scores]
+Measure = Callable[[Tensor, list[int], list[int]], Scores]
 """(n, D) points, the right answer, the model's -> the scores of one set."""
 
 
-def measure_hull(points: Points, right: list[int], found: list[int]) -> Scores:
+def measure_hull(points: Tensor, right: list[int], found: list[int]) -> Scores:
     """A hull without an area, such as that of points on a line, counts for the accuracy alone."""
     whole = abs(area(points[right]))
     accuracy = float(same_cycle(found, right))
@@ -51,7 +52,7 @@ def measure_hull(points: Points, right: list[int], found: list[int]) -> Scores:
     return {"accuracy": accuracy, "area": covered, "invalid": float(not simple)}
 
 
-def measure_delaunay(points: Points, right: list[int], found: list[int]) -> Scores:
+def measure_delaunay(points: Tensor, right: list[int], found: list[int]) -> Scores:
     """Neither the order of the triangles nor that of their corners counts."""
     true, said = _triples(right), _triples(found)
     whole = len(found) % 3 == 0 and said == true and len(found) == len(right)
@@ -62,7 +63,7 @@ def _triples(order: list[int]) -> set[frozenset[int]]:
     return {frozenset(order[i : i + 3]) for i in range(0, len(order) - 2, 3)}
 
 
-def measure_tour(points: Points, right: list[int], found: list[int]) -> Scores:
+def measure_tour(points: Tensor, right: list[int], found: list[int]) -> Scores:
     """Only tours that visit every point once have a length that counts."""
     valid = sorted(found) == list(range(len(points)))
     return {
@@ -73,7 +74,7 @@ def measure_tour(points: Points, right: list[int], found: list[int]) -> Scores:
     }
 
 
-def measure_sort(points: Points, right: list[int], found: list[int]) -> Scores:
+def measure_sort(points: Tensor, right: list[int], found: list[int]) -> Scores:
     """A place is right if the right number stands there."""
     hits = sum(a == b for a, b in zip(right, found, strict=False))
     return {"accuracy": float(found == right), "places": hits / len(right)}
@@ -137,7 +138,7 @@ class PointingEvaluation(Evaluation):
         return f"{self._measure} at n = {first}", self.by_size[first].get(self._measure, math.nan)
 
     def over_sizes(self) -> float:
-        return float(np.mean([values.get(self._measure, math.nan) for values in self.by_size.values()]))
+        return fmean(values.get(self._measure, math.nan) for values in self.by_size.values())
 
     @property
     def _measure(self) -> str:
@@ -223,12 +224,12 @@ def _means(scores: list[Scores]) -> dict[str, float]:
     for name in scores[0]:
         values = [value for each in scores if (value := each[name]) is not None]
         if values:
-            means[name] = float(np.mean(values))
+            means[name] = fmean(values)
     # tours: both means are over the same sets
     pairs = [(s["length"], s["solver"]) for s in scores if s.get("length") is not None and s.get("solver")]
     if pairs:
-        found, solved = np.array(pairs, dtype=np.float64).sum(0)
-        means["above"] = float(found / solved - 1)
+        found, solved = map(sum, zip(*pairs, strict=True))
+        means["above"] = found / solved - 1
     return means
 
 

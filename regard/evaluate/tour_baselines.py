@@ -15,42 +15,42 @@ Dantzig, Fulkerson, Johnson. Solution of a large-scale traveling-salesman proble
 """
 
 from collections.abc import Callable
+from math import inf
 
-import numpy as np
-from numpy.typing import NDArray
+import torch
+from torch import Tensor
 
-from regard.data.geometry import EXACT, Points, exact_tours, nearest_insertion
+from regard.data.geometry import EXACT, distances, exact_tours, nearest_insertion
 
 
-def christofides(points: Points) -> list[int]:
+def christofides(points: Tensor) -> list[int]:
     """(n, 2) -> the tour of one set."""
     from networkx import Graph, min_weight_matching
 
     n = len(points)
     if n < 4:
         return list(range(n))
-    d = _distances(points)
+    d = distances(points)
     sides = spanning_tree(d)
-    degree = np.bincount(np.array(sides).ravel(), minlength=n)
-    odd = np.flatnonzero(degree % 2).tolist()
+    odd = (torch.tensor(sides).flatten().bincount() % 2).nonzero()[:, 0].tolist()
     graph = Graph()
-    graph.add_weighted_edges_from((a, b, d[a, b]) for k, a in enumerate(odd) for b in odd[k + 1 :])
+    graph.add_weighted_edges_from((a, b, float(d[a, b])) for k, a in enumerate(odd) for b in odd[k + 1 :])
     walk = closed_walk([*sides, *min_weight_matching(graph)], n)
     return list(dict.fromkeys(walk))
 
 
-def spanning_tree(d: NDArray[np.float64]) -> list[tuple[int, int]]:
+def spanning_tree(d: Tensor) -> list[tuple[int, int]]:
     """(n, n) distances -> the sides of a minimum spanning tree (Prim)."""
-    near, parent = d[0].copy(), np.zeros(len(d), dtype=np.int64)
-    inside = np.zeros(len(d), dtype=bool)
+    near, parent = d[0], torch.zeros(len(d), dtype=torch.int64)
+    inside = torch.zeros(len(d), dtype=torch.bool)
     inside[0] = True
     sides = []
     for _ in range(len(d) - 1):
-        new = int(np.where(inside, np.inf, near).argmin())
+        new = int(near.masked_fill(inside, inf).argmin())
         sides.append((int(parent[new]), new))
         inside[new] = True
-        closer = d[new] < near
-        near[closer], parent[closer] = d[new][closer], new
+        parent[d[new] < near] = new
+        near = torch.minimum(near, d[new])
     return sides
 
 
@@ -76,35 +76,33 @@ def closed_walk(sides: list[tuple[int, int]], n: int) -> list[int]:
     return walk
 
 
-def shortest_tour(points: Points) -> list[int]:
+def shortest_tour(points: Tensor) -> list[int]:
     """(n, 2) -> the shortest tour of one set."""
     n = len(points)
     if n <= EXACT:
-        return [int(point) for point in exact_tours(np.asarray(points)[None])[0]]
+        return exact_tours(points[None])[0].tolist()
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import csr_matrix
 
-    d = _distances(points)
-    a, b = np.triu_indices(n, 1)
-    columns = np.arange(len(a))
-    ones = np.ones(2 * len(a))
-    degrees = csr_matrix((ones, (np.concatenate([a, b]), np.concatenate([columns, columns]))))
+    sides = torch.triu_indices(n, n, 1)
+    lengths = distances(points)[*sides].numpy()
+    columns = torch.arange(len(lengths)).repeat(2)
+    degrees = csr_matrix((torch.ones(len(columns)).numpy(), (sides.flatten().numpy(), columns.numpy())))
     constraints = [LinearConstraint(degrees, 2, 2)]
     while True:
         found = milp(
-            d[a, b],
-            integrality=np.ones(len(a)),
+            lengths,
+            integrality=1,
             bounds=Bounds(0, 1),
             constraints=constraints,
             options={"mip_rel_gap": 0.0},
         )
-        chosen = found.x > 0.5
-        ways = closed_ways(list(zip(a[chosen].tolist(), b[chosen].tolist(), strict=True)), n)
+        ways = closed_ways(sides.T[torch.from_numpy(found.x > 0.5)].tolist(), n)
         if len(ways) == 1:
             return ways[0]
         for way in ways:
-            inside = np.isin(a, way) & np.isin(b, way)
-            constraints.append(LinearConstraint(inside.astype(float), -np.inf, len(way) - 1))
+            inside = torch.isin(sides, torch.tensor(way)).all(0)
+            constraints.append(LinearConstraint(inside.double().numpy(), -inf, len(way) - 1))
 
 
 def closed_ways(sides: list[tuple[int, int]], n: int) -> list[list[int]]:
@@ -126,14 +124,8 @@ def closed_ways(sides: list[tuple[int, int]], n: int) -> list[list[int]]:
     return ways
 
 
-BASELINES: dict[str, Callable[[Points], list[int]]] = {
+BASELINES: dict[str, Callable[[Tensor], list[int]]] = {
     "shortest": shortest_tour,
     "Christofides": christofides,
-    "nearest insertion": lambda points: [int(x) for x in nearest_insertion(np.asarray(points)[None])[0]],
+    "nearest insertion": lambda points: nearest_insertion(points[None])[0].tolist(),
 }
-
-
-def _distances(points: Points) -> NDArray[np.float64]:
-    """(n, 2) -> (n, n)."""
-    points = np.asarray(points, dtype=np.float64)
-    return np.linalg.norm(points[:, None] - points[None], axis=-1)

@@ -115,7 +115,7 @@ class LSTMDecoder(nn.Module):
         return x, tuple(states)
 
     def matrices(self) -> Matrices:
-        """Products with each layer's concatenated [W U], once per batch: a step is then one product per layer.
+        """Products with each layer's concatenated [W U], once per batch: one product per step and layer.
 
         The first product is the words' part of the first layer's gates, for a whole sequence.
         """

@@ -12,16 +12,15 @@ import warnings
 import zlib
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
+from torch import Tensor
 
-from regard.data.images import SMALLEST, Pixels, read_image
+from regard.data.images import SMALLEST, Pixels, read_image, to_image
 from regard.errors import DataError
 from regard.serve.limits import DRAWING_SIDE, FORMATS, PIXELS, SCANS
 from regard.serve.problems import Problem, invalid
 from regard.viz.weights import to_array
-from regard.web.matrix import quantize
+from regard.web.matrix import from_bytes, quantize
 from regard.web.matrix import wire as encode
 
 DEFLATED = 4096  # bytes from which a matrix is compressed
@@ -35,7 +34,7 @@ def matrix(values: Any, *, small: bool = False) -> dict[str, Any]:
     return encode(found, scale, compress=found.nbytes >= DEFLATED)
 
 
-def read_drawing(shape: list[int], kind: str, data: str, compressed: str | None) -> NDArray[np.uint8]:
+def read_drawing(shape: list[int], kind: str, data: str, compressed: str | None) -> Tensor:
     """(28, 28) ink of a matrix that came over the wire; the darkest ink is 255."""
     side = DRAWING_SIDE
     if shape != [side, side]:
@@ -49,13 +48,14 @@ def read_drawing(shape: list[int], kind: str, data: str, compressed: str | None)
             raise invalid("drawing: `data` has no deflated bytes.") from None
     if len(raw) != size:
         raise invalid(f"drawing: `data` has another size; expected {size} bytes.")
+    dtype = torch.float32 if kind == "float32" else torch.uint8
+    values = from_bytes(raw, dtype).view(side, side)
     if kind == "uint8":
-        return np.frombuffer(raw, np.uint8).reshape(side, side)
-    values = np.frombuffer(raw, "<f4").reshape(side, side)
-    if not np.isfinite(values).all():
+        return values
+    if not values.isfinite().all():
         raise invalid("drawing: `data` has numbers that are not finite.")
-    values = values.clip(0, None)
-    return np.rint(values / (values.max() or 1.0) * 255).astype(np.uint8)
+    values = values.clamp(min=0)
+    return (values / (float(values.max()) or 1.0) * 255).round().byte()
 
 
 def read_picture(data: str, side: int) -> Pixels:
@@ -87,10 +87,8 @@ def read_picture(data: str, side: int) -> Pixels:
 
 def png(pixels: Pixels) -> str:
     """(H, W, 3) as a PNG file in base64."""
-    from PIL import Image
-
     file = io.BytesIO()
-    Image.fromarray(pixels).save(file, "PNG")
+    to_image(pixels).save(file, "PNG")
     return base64.b64encode(file.getvalue()).decode("ascii")
 
 

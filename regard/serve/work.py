@@ -180,7 +180,7 @@ def _pointed(found: PointedOut, question: str) -> dict[str, Any]:
     exact = found.right
     made: dict[str, Any] = {
         "question": question,
-        "points": found.points.astype(float).round(6).tolist(),
+        "points": found.points.double().round(decimals=6).tolist(),
         "order": found.order,
         "exact": exact,
         "weights": _matrix(found.weights),

@@ -148,7 +148,7 @@ def small_figure(run: Run, row: Shipped, examples: dict[str, str]) -> Figure:
         share = sum(found[source] == text for source, text in examples.items()) / max(len(examples), 1)
         return Figure("sentences translated as recorded", share)
     if isinstance(run.task, PictureTask):  # a distance of pictures needs a classifier, which needs training
-        name, share = next(iter(run.task.checks(draw(run.model, run.task, DRAWN)[0].numpy()).items()))
+        name, share = next(iter(run.task.checks(draw(run.model, run.task, DRAWN)[0]).items()))
         return Figure(name, share)
     settings = override(run.config, row.small).task_settings
     task_class = catalog.find(run.config.task, "task").load()

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+import torch
 from torch import Tensor
 
 from regard.data.images import Pixels, as_colours, check_size, image_batch, open_image, square
@@ -77,7 +76,7 @@ class CaptionSystem(System):
         assert isinstance(model, Translating)
         results = []
         for part in chunks(pictures):
-            batch = self.place(image_batch(self.task.annotate(np.stack(part))))
+            batch = self.place(image_batch(self.task.annotate(torch.stack(list(part)))))
             with self.computing():
                 found = describe(model, batch, decoding=how)
             results += [Captioned(own, each, self.task) for own, each in zip(part, found, strict=True)]
@@ -91,18 +90,25 @@ class CaptionSystem(System):
 def to_pixels(picture: Any) -> Pixels:
     """(H, W, 3) bytes of a file, a Pillow image, an array or a tensor."""
     array = to_array(picture)
-    if array.ndim != 3 or array.shape[2] != 3 or array.dtype != np.uint8:
+    if array.ndim != 3 or array.shape[2] != 3 or array.dtype != torch.uint8:
         raise DataError(
-            f"caption: `picture` has shape {array.shape} and dtype {array.dtype}; expected (H, W, 3) uint8."
+            f"caption: `picture` has shape {tuple(array.shape)} and dtype {array.dtype}; "
+            "expected (H, W, 3) uint8."
         )
     check_size("caption: `picture`", array.shape[1], array.shape[0])
     return array
 
 
-def to_array(given: Any) -> NDArray[Any]:
+def to_array(given: Any) -> Tensor:
     """The numbers of a file or a Pillow image, (H, W, 3), of an array or a tensor."""
     if isinstance(given, str | Path):
         return open_image(Path(given))
-    if isinstance(given, Tensor):
-        given = given.detach().cpu()
-    return as_colours(given) if hasattr(given, "convert") else np.asarray(given)
+    if hasattr(given, "convert"):
+        return as_colours(given)
+    try:  # torch takes no array of numpy that runs backwards
+        return torch.as_tensor(given.copy() if hasattr(given, "strides") else given).detach().cpu()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise DataError(
+            f"a picture has {type(given).__name__}, which cannot be read as numbers; expected a file, a "
+            "Pillow image, an array or a tensor."
+        ) from error

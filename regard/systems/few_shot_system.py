@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -107,13 +106,13 @@ class FewShotSystem(System):
 def to_drawing(given: Any) -> Tensor:
     """(28, 28) uint8, ink 255, of a file, a Pillow image, an array or a tensor."""
     array = to_array(given)
-    shape = array.shape
+    shape = tuple(array.shape)
     if array.ndim == 2:
-        array = np.repeat(array[..., None], 3, axis=-1)
-    if array.ndim != 3 or array.shape[2] != 3 or array.dtype != np.uint8:
+        array = array[..., None].repeat(1, 1, 3)
+    if array.ndim != 3 or array.shape[2] != 3 or array.dtype != torch.uint8:
         raise DataError(
             f"classify: a drawing has shape {shape} and dtype {array.dtype}; expected (H, W) uint8."
         )
     check_size("classify: a drawing", array.shape[1], array.shape[0])
-    grey = square(array, SIDE).mean(-1).round().astype(np.uint8)
-    return torch.from_numpy(255 - grey if np.median(grey) > 127 else grey)
+    grey = square(array, SIDE).float().mean(-1).round()
+    return (255 - grey if grey.quantile(0.5) > 127 else grey).byte()

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from regard.attention.record import record_any
 from regard.data.images import Pixels
@@ -41,9 +41,7 @@ class Sampled(Drawable):
         """A row for each class; what is missing from a row is white."""
         classes = list(dict.fromkeys(self.labels))
         rows = [self.pictures[[label == name for label in self.labels]] for name in classes]
-        sheet = np.full((len(rows), max(map(len, rows)), *self.pictures.shape[1:]), 255, dtype=np.uint8)
-        for place, row in zip(sheet, rows, strict=True):
-            place[: len(row)] = row
+        sheet = pad_sequence(rows, batch_first=True, padding_value=255)
         draw_samples(sheet, classes, [], path=path)
 
 
@@ -74,7 +72,7 @@ class PictureSystem(System):
         every = range(0, count, AT_ONCE)
         drawn = [self._drawn(noise[i : i + AT_ONCE], labels[i : i + AT_ONCE]) for i in every]
         called = tuple(names[i % len(names)] for i in range(count))
-        return Sampled(torch.cat(drawn).numpy(), called, self._maps(noise[:maps], labels[:maps]))
+        return Sampled(torch.cat(drawn), called, self._maps(noise[:maps], labels[:maps]))
 
     def _drawn(self, noise: Tensor, labels: Tensor) -> Tensor:
         """(n, H, W, 3) bytes on the CPU."""

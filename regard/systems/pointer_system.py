@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import torch
 from torch import Tensor
 
-from regard.data.geometry import QUESTIONS, Points, check_points, in_unit_square
+from regard.data.geometry import QUESTIONS, check_points, in_unit_square
 from regard.data.points import own_batch
 from regard.decode.pointing import Pointed, point
 from regard.errors import DataError
@@ -23,7 +23,7 @@ from regard.views.points import LARGEST, draw
 class PointedOut(Drawable):
     """The points in the order in which the model pointed at them."""
 
-    points: Points  # (n, D) in the unit square
+    points: Tensor  # (n, D) in the unit square
     found: Pointed
     task: PointingTask
     title = "Pointing"
@@ -82,17 +82,18 @@ class PointerSystem(System):
             results += [PointedOut(own, each, self.task) for own, each in zip(part, found, strict=True)]
         return results[0] if single else results
 
-    def _checked(self, owner: str, points: Any, dimension: int) -> Points:
+    def _checked(self, owner: str, points: Any, dimension: int) -> Tensor:
         try:
-            array = np.asarray(_on_cpu(points)).astype(np.float64, casting="same_kind")
-        except (TypeError, ValueError):
+            table = torch.tensor(_plain(points), dtype=torch.float64)
+            table = table.view(getattr(points, "shape", table.shape))  # also that of no rows
+        except (TypeError, ValueError, OverflowError, RuntimeError):
             raise DataError(
                 f"{owner}: `points` cannot be read as numbers, a row for each point; "
                 f"expected (n, {dimension})."
             ) from None
-        if dimension == 1 and array.ndim == 1:
-            array = array[:, None]
-        checked = in_unit_square(check_points(owner, array, dimension=dimension))
+        if dimension == 1 and table.ndim == 1:
+            table = table[:, None]
+        checked = in_unit_square(check_points(owner, table, dimension=dimension))
         if not self.task.smallest <= len(checked) <= LARGEST:
             raise DataError(
                 f"{owner}: has {len(checked)} points; expected {self.task.smallest} to {LARGEST} for "
@@ -103,18 +104,22 @@ class PointerSystem(System):
 
 def _is_one_set(points: Any, dimension: int) -> bool:
     """One set is a matrix (numbers in a row for `sort`), several are a list of such."""
-    if isinstance(points, Tensor | np.ndarray):
+    if hasattr(points, "ndim"):
         return points.ndim < 3 if dimension == 2 else points.ndim == 1 or points.shape[-1] == 1
-    if not isinstance(points, Sequence) or not points:
-        return True
-    first = points[0]
-    depth = first.ndim if isinstance(first, Tensor | np.ndarray) else np.ndim(first)
-    return depth < dimension
+    return not isinstance(points, Sequence) or not points or _depth(points[0]) < dimension
 
 
-def _on_cpu(points: Any) -> Any:
-    if isinstance(points, Tensor):
-        return points.detach().cpu()
+def _depth(points: Any) -> int:
+    """How many axes a tensor, an array or a nested list has."""
     if isinstance(points, Sequence) and not isinstance(points, str | bytes):
-        return [_on_cpu(each) for each in points]
-    return points
+        return 1 + (_depth(points[0]) if points else 0)
+    return getattr(points, "ndim", 0)
+
+
+def _plain(points: Any) -> Any:
+    """Tensors and arrays, also in lists, as lists of numbers."""
+    if isinstance(points, Sequence) and not isinstance(points, str | bytes):
+        return [_plain(each) for each in points]
+    if hasattr(points, "__array__") and not isinstance(points, Tensor):
+        points = points.__array__()  # of a table of pandas, too
+    return points.tolist() if hasattr(points, "tolist") else points

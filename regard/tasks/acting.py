@@ -20,15 +20,14 @@ Schulman, Moritz, Levine, Jordan, Abbeel. High-dimensional continuous control us
 estimation. 2016. https://arxiv.org/abs/1506.02438
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.data.counter_rng import Uniform
 from regard.data.problems import Problems, Rollout
 from regard.errors import check_shares, check_sizes
 from regard.tasks.base import DrawnTask, Loss, Split
@@ -99,7 +98,7 @@ def estimate_advantages(rewards: Tensor, values: Tensor, *, discount: float, tra
     return delta @ powers
 
 
-def normal(u: Uniform) -> Uniform:
+def normal(u: Tensor) -> Tensor:
     """(B, 2 n) uniform numbers -> (B, n) normal ones, by Box and Muller."""
-    first, second = np.split(u, 2, axis=1)
-    return np.sqrt(-2 * np.log1p(-first)) * np.cos(2 * np.pi * second)
+    first, second = u.chunk(2, 1)
+    return (-2 * (-first).log1p()).sqrt() * (2 * math.pi * second).cos()

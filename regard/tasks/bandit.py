@@ -13,9 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-import torch
-
 from regard.catalog import card
 from regard.data.counter_rng import uniform
 from regard.data.problems import Bandits, width
@@ -60,6 +57,6 @@ class BanditTask(ActingTask):
 
     def batch(self, split: Split, rows: Sequence[int]) -> Bandits:
         K, N = self.settings.arms, self.settings.pulls
-        u = uniform(f"bandit {self.settings.seed} {split}", rows, K + 2 * N).astype(np.float32)
-        means, luck, chance = (torch.from_numpy(x) for x in np.split(u, (K, K + N), axis=1))
+        u = uniform(f"bandit {self.settings.seed} {split}", rows, K + 2 * N).float()
+        means, luck, chance = u.split_with_sizes((K, N, N), 1)
         return Bandits(chance, means, luck)

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.data.bits import BitBatch, join
-from regard.data.counter_rng import Uniform, uniform
+from regard.data.counter_rng import uniform
 from regard.errors import ConfigError, check_range, check_sizes
 from regard.tasks.base import DrawnTask, Loss, Split
 
@@ -59,7 +59,7 @@ class BitTask(DrawnTask):
         shapes = product(*(range(low, high + 1) for low, high in bounds))
         return sorted(shapes, key=lambda shape: (math.prod(shape), shape))
 
-    def draw(self, shape: Shape, chance: Uniform) -> BitBatch:
+    def draw(self, shape: Shape, chance: Tensor) -> BitBatch:
         """Examples of one shape from (B, `needs(shape)`) uniform numbers."""
         raise NotImplementedError(f"{type(self).__name__} defines no draw(shape, chance).")
 

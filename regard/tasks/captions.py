@@ -11,8 +11,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -34,7 +32,7 @@ class Named(NamedTuple):
     """What a caption names: its words, and where in the picture it is, if it is there at all."""
 
     words: range
-    mask: npt.NDArray[np.bool_] | None  # (side, side)
+    mask: Tensor | None  # (side, side)
 
 
 class CaptionTask:
@@ -48,7 +46,7 @@ class CaptionTask:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
-        self._examples: dict[Split, tuple[npt.NDArray[np.int64], list[list[int]]]] = {}
+        self._examples: dict[Split, tuple[list[int], list[list[int]]]] = {}
 
     def count(self, split: Split) -> int:
         """Pictures of a split."""
@@ -69,15 +67,14 @@ class CaptionTask:
     def sizes(self) -> dict[str, int]:
         return {"target_vocab": len(self.tokenizer)}
 
-    def examples(self, split: Split) -> tuple[npt.NDArray[np.int64], list[list[int]]]:
+    def examples(self, split: Split) -> tuple[list[int], list[list[int]]]:
         """For each example the number of its picture, and its caption's numbers without eos."""
         if split not in self._examples:
             pairs = [(n, text) for n, texts in enumerate(self.references(split)) for text in texts]
             captions = self.tokenizer.encode_all([text for _, text in pairs])
             longest = self.longest if split == "train" else sys.maxsize
             kept = [n for n, caption in enumerate(captions) if len(caption) <= longest]
-            numbers = np.array([pairs[n][0] for n in kept], dtype=np.int64)
-            self._examples[split] = numbers, [captions[n] for n in kept]
+            self._examples[split] = [pairs[n][0] for n in kept], [captions[n] for n in kept]
         return self._examples[split]
 
     def plan(self, epoch: int, *, seed: int, batch: int) -> Plan:
@@ -90,7 +87,8 @@ class CaptionTask:
 
     def batch(self, split: Split, rows: Sequence[int]) -> ImageBatch:
         numbers, captions = self.examples(split)
-        return image_batch(self.sources(split, numbers[list(rows)].tolist()), [captions[row] for row in rows])
+        sources = self.sources(split, [numbers[row] for row in rows])
+        return image_batch(sources, [captions[row] for row in rows])
 
     def sources(self, split: Split, numbers: Sequence[int]) -> Tensor:
         """What a model reads of these pictures."""
@@ -98,7 +96,7 @@ class CaptionTask:
 
     def annotate(self, pictures: Pixels) -> Tensor:
         """(B, side, side, 3) pictures -> what a model reads of them: pixels, or a frozen encoder's view."""
-        return torch.from_numpy(pictures if self.encoder is None else self.encoder(pictures))
+        return pictures if self.encoder is None else self.encoder(pictures)
 
     def loss(self, model: nn.Module, batch: ImageBatch) -> Loss:
         """Cross-entropy, summed over the words and their eos, and what else the model wants minimised."""
@@ -167,8 +165,7 @@ class ShapesTask(CaptionTask):
     def scenes(self, split: str, numbers: Sequence[int]) -> Scenes:
         """The scenes of these numbers."""
         s, key = self.settings, f"shapes {self.settings.seed} {split}"
-        rows = np.asarray(numbers, dtype=np.int64)
-        return draw_scenes(key, rows, fewest=s.fewest, most=s.most, clutter=s.clutter)
+        return draw_scenes(key, numbers, fewest=s.fewest, most=s.most, clutter=s.clutter)
 
     def pictures(self, split: Split, numbers: Sequence[int]) -> Pixels:
         return self.scenes(split, numbers).pictures()
@@ -248,11 +245,11 @@ class Flickr8kTask(CaptionTask):
     @cached_property
     def features(self) -> int:
         """How many features the encoder gives to a place; 0 without one."""
-        blank = np.zeros((1, self.side, self.side, 3), dtype=np.uint8)
+        blank = torch.zeros(1, self.side, self.side, 3, dtype=torch.uint8)
         return 0 if self.encoder is None else self.encoder(blank).shape[-1]
 
     @cached_property
-    def annotations(self) -> Any:
+    def annotations(self) -> Tensor:
         """What the encoder makes of all photographs, once."""
         assert self.encoder is not None
         photographs, side = self.photographs, self.side
@@ -270,8 +267,8 @@ class Flickr8kTask(CaptionTask):
         return len(self.photographs.rows(split))
 
     def pictures(self, split: Split, numbers: Sequence[int]) -> Pixels:
-        rows = self.photographs.rows(split)[list(numbers)]
-        return self.photographs.pictures(rows.tolist(), side=self.side)
+        rows = self.photographs.rows(split)
+        return self.photographs.pictures([rows[number] for number in numbers], side=self.side)
 
     def references(self, split: Split) -> list[list[str]]:
         return [self.photographs.captions[row] for row in self.photographs.rows(split)]
@@ -279,4 +276,5 @@ class Flickr8kTask(CaptionTask):
     def sources(self, split: Split, numbers: Sequence[int]) -> Tensor:
         if self.encoder is None:
             return super().sources(split, numbers)
-        return torch.from_numpy(self.annotations[self.photographs.rows(split)[list(numbers)]])
+        rows = self.photographs.rows(split)
+        return self.annotations[[rows[number] for number in numbers]]

@@ -23,23 +23,19 @@ from functools import cached_property, lru_cache
 from random import Random
 from typing import Literal, Self
 
-import numpy as np
-import numpy.typing as npt
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from regard.catalog import card
-from regard.data.counter_rng import Uniform, uniform
+from regard.data.counter_rng import uniform
 from regard.data.episodes import DealtEpisodes, EpisodeBatch, Sheets
-from regard.data.omniglot import DRAWINGS, SIDE, Drawings, find_omniglot, read_omniglot
+from regard.data.omniglot import DRAWINGS, SIDE, find_omniglot, read_omniglot
 from regard.data.strokes import draw_characters
 from regard.errors import ConfigError, check_sizes
 from regard.tasks.base import SPLITS, DrawnTask, Loss, Split, class_loss
 
 LEARNT, HELD_OUT = 1200, 60  # Omniglot's characters for training, and how many of these for validation
 STROKE_CLASSES: dict[Split, int] = {"train": 600, "valid": 40, "test": 160}
-
-Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +113,7 @@ class FewShotTask(DrawnTask):
         return {"ways": settings.ways, "steps": settings.ways * max(settings.shots + settings.tested) + 1}
 
     @cached_property
-    def drawings(self) -> dict[Split, Drawings]:
+    def drawings(self) -> dict[Split, Tensor]:
         """(classes, 20, 28, 28) of each split."""
         if self.settings.characters == "strokes":
             return draw_strokes(self.settings.seed)
@@ -166,27 +162,25 @@ class FewShotTask(DrawnTask):
         images, bend = N * K + Q, self.settings.bend if split == "train" else 0.0
         counts = (N, N, N * DRAWINGS, N * K, Q, 2 * images if sheets.margin else 0, 5 * images if bend else 0)
         u = uniform(f"few-shot {self.settings.seed} {split} {K}", rows, sum(counts))
-        classes, labels, drawn, order, asked, move, turn = np.split(u, np.cumsum(counts)[:-1], axis=1)
+        classes, labels, drawn, order, asked, move, turn = u.split_with_sizes(counts, 1)
         # the class of each label: which N classes is chance, and which of them is called 0 too
-        chosen = np.take_along_axis(distinct(classes, len(self.drawings[split])), labels.argsort(1), 1)
+        chosen = distinct(classes, len(self.drawings[split])).gather(1, labels.argsort(1))
         drawing = drawn.reshape(B, N, DRAWINGS).argsort(-1)  # (B, N, 20) a permutation of each class's
         number = chosen[..., None] * DRAWINGS + drawing  # (B, N, 20) of all drawings
         place = order.argsort(1)  # (B, N K) label and shot of each step
         label, shot = place // K, place % K
-        row = np.arange(B)[:, None]
-        answer = (asked * N).astype(np.int64)  # (B, Q)
-        support, query = number[row, label, shot], number[row, answer, K + np.arange(Q)]
+        row = torch.arange(B)[:, None]
+        answer = (asked * N).long()  # (B, Q)
+        support, query = number[row, label, shot], number[row, answer, K + torch.arange(Q)]
         corners = None
         if sheets.margin:
-            moved = (move * (2 * sheets.margin + 1)).astype(np.int64)
-            corners = torch.from_numpy(moved.reshape(B, images, 2))
+            corners = (move * (2 * sheets.margin + 1)).long().reshape(B, images, 2)
         bends = None
         if bend:
             turn = turn.reshape(B, images, 5)
-            entries = np.where(turn[..., :1] < 0.5, bend * (2 * turn[..., 1:] - 1), 0.0)
-            bends = torch.from_numpy(entries.astype(np.float32).reshape(B, images, 2, 2))
-        first, labelled, second, answers = map(torch.from_numpy, (support, label, query, answer))
-        return DealtEpisodes(sheets, first, labelled, second, answers, corners, bends)
+            entries = torch.where(turn[..., :1] < 0.5, bend * (2 * turn[..., 1:] - 1), 0.0)
+            bends = entries.float().reshape(B, images, 2, 2)
+        return DealtEpisodes(sheets, support, label, query, answer, corners, bends)
 
     def loss(self, model: nn.Module, batch: EpisodeBatch) -> Loss:
         """Cross-entropy of the queries' classes, summed; the support asks nothing."""
@@ -194,7 +188,7 @@ class FewShotTask(DrawnTask):
 
 
 @lru_cache(maxsize=1)
-def draw_strokes(seed: int) -> dict[Split, Drawings]:
+def draw_strokes(seed: int) -> dict[Split, Tensor]:
     """The embedded characters, each split's apart."""
     return {
         split: draw_characters(f"strokes {seed} {split}", count, DRAWINGS)
@@ -202,22 +196,22 @@ def draw_strokes(seed: int) -> dict[Split, Drawings]:
     }
 
 
-def turned(drawings: Drawings) -> Drawings:
+def turned(drawings: Tensor) -> Tensor:
     """(C, 20, 28, 28) -> (4 C, 20, 28, 28): every class, then all turned by 90, 180 and 270 degrees."""
-    return np.concatenate([np.rot90(drawings, k, axes=(2, 3)) for k in range(4)])
+    return torch.cat([drawings.rot90(k, (2, 3)) for k in range(4)])
 
 
-def distinct(u: Uniform, size: int) -> Numbers:
+def distinct(u: Tensor, size: int) -> Tensor:
     """(B, N) uniform numbers -> N different numbers below `size` in each row, every set as likely.
 
     Floyd's way: the i-th number is drawn below size - N + i + 1; one that is there already gives way to the
     largest. Their order is not uniform.
     """
     B, N = u.shape
-    chosen = np.full((B, N), -1, dtype=np.int64)
+    chosen = torch.full((B, N), -1)
     for i in range(N):
         most = size - N + i
-        drawn = (u[:, i] * (most + 1)).astype(np.int64)
+        drawn = (u[:, i] * (most + 1)).long()
         taken = (chosen == drawn[:, None]).any(1)
-        chosen[:, i] = np.where(taken, most, drawn)
+        chosen[:, i] = drawn.masked_fill(taken, most)
     return chosen

@@ -15,9 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-import torch
-
 from regard.catalog import card
 from regard.data.counter_rng import uniform
 from regard.data.problems import DecisionProcesses, width
@@ -73,14 +70,13 @@ class MDPTask(ActingTask):
         S, A, T = settings.states, settings.actions, settings.length * settings.episodes
         counts = (T, S * A * S, 2 * S * A, T, 2 * T)
         u = uniform(f"mdp {settings.seed} {split}", rows, sum(counts))
-        chance, flat, means, moves, noise = np.split(u, np.cumsum(counts)[:-1], axis=1)
-        weights = -np.log1p(-flat.reshape(B, S, A, S))  # exponential; divided by their sum: flat Dirichlet
+        chance, flat, means, moves, noise = u.split_with_sizes(counts, 1)
+        weights = -(-flat.reshape(B, S, A, S)).log1p()  # exponential; divided by their sum: flat Dirichlet
         drawn = {
             "chance": chance,
-            "transitions": weights / weights.sum(-1, keepdims=True),
+            "transitions": weights / weights.sum(-1, keepdim=True),
             "means": 1 + normal(means).reshape(B, S, A),
             "moves": moves,
             "noise": normal(noise),
         }
-        tensors = {name: torch.from_numpy(x.astype(np.float32)) for name, x in drawn.items()}
-        return DecisionProcesses(**tensors, length=settings.length)
+        return DecisionProcesses(**{name: x.float() for name, x in drawn.items()}, length=settings.length)

@@ -22,14 +22,12 @@ import math
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from regard import catalog
 from regard.data.bits import BitBatch
-from regard.data.counter_rng import Uniform
 from regard.errors import ConfigError, check_range
 from regard.tasks.bits import BitTask, GrowingTask, Shape
 
@@ -76,7 +74,7 @@ class CopyTask(GrowingTask):
     def needs(self, shape: Shape) -> int:
         return shape[0] * self.settings.bits
 
-    def draw(self, shape: Shape, chance: Uniform) -> BitBatch:
+    def draw(self, shape: Shape, chance: Tensor) -> BitBatch:
         return self.pose(torch.unflatten(coins(chance), 1, (shape[0], self.settings.bits)))
 
     def pose(self, vectors: Tensor) -> BitBatch:
@@ -123,7 +121,7 @@ class RepeatCopyTask(GrowingTask):
     def needs(self, shape: Shape) -> int:
         return shape[0] * self.settings.bits
 
-    def draw(self, shape: Shape, chance: Uniform) -> BitBatch:
+    def draw(self, shape: Shape, chance: Tensor) -> BitBatch:
         L, C = shape
         vectors = torch.unflatten(coins(chance), 1, (L, self.settings.bits))
         inputs = F.pad(vectors, (0, 2, 0, 1 + L * C + 1))
@@ -184,10 +182,10 @@ class AssociativeRecallTask(GrowingTask):
     def needs(self, shape: Shape) -> int:
         return shape[0] * self.settings.item * self.settings.bits + 1
 
-    def draw(self, shape: Shape, chance: Uniform) -> BitBatch:
+    def draw(self, shape: Shape, chance: Tensor) -> BitBatch:
         [K] = shape
         V, bits = self.settings.item, self.settings.bits
-        asked = torch.from_numpy((chance[:, 0] * (K - 1)).astype(np.int64))  # the last item has no next
+        asked = (chance[:, 0] * (K - 1)).long()  # the last item has no next
         return self.pose(torch.unflatten(coins(chance[:, 1:]), 1, (K, V, bits)), asked)
 
     def pose(self, items: Tensor, asked: Tensor) -> BitBatch:
@@ -234,39 +232,39 @@ class NGramTask(BitTask):
     def needs(self, shape: Shape) -> int:
         return 2**self.settings.context + shape[0]
 
-    def draw(self, shape: Shape, chance: Uniform) -> BitBatch:
+    def draw(self, shape: Shape, chance: Tensor) -> BitBatch:
         n = self.settings.context
-        table = np.sin(np.pi / 2 * chance[:, : 2**n]) ** 2  # Beta(1/2, 1/2)
+        table = (math.pi / 2 * chance[:, : 2**n]).sin() ** 2  # Beta(1/2, 1/2)
         coin = chance[:, 2**n :]
-        bits = np.zeros(coin.shape, dtype=np.int64)
+        bits = torch.zeros(coin.shape, dtype=torch.long)
         for t in range(shape[0]):
-            probability = np.take_along_axis(table, self._context(bits, t)[:, None], 1)[:, 0]
+            probability = table.gather(1, self._context(bits, t)[:, None])[:, 0]
             bits[:, t] = coin[:, t] < (probability if t >= n else 0.5)
-        targets = torch.from_numpy(bits).float()[..., None]
+        targets = bits.float()[..., None]
         inputs = F.pad(targets[:, :-1], (0, 0, 1, 0))  # each bit is predicted from those before it
         return BitBatch(inputs, targets, torch.ones(targets.shape[:2], dtype=torch.bool))
 
     def optimum(self, batch: BitBatch) -> Tensor:
         """Equation 10, with one bit for each of the first five."""
         n = self.settings.context
-        bits = batch.targets[..., 0].long().numpy()
+        bits = batch.targets[..., 0].long()
         B, T = bits.shape
-        seen = np.full((B, 2**n, 2), 0.5)
-        cost, each = np.zeros(B), np.arange(B)
+        seen = torch.full((B, 2**n, 2), 0.5, dtype=torch.float64)
+        cost, each = torch.zeros(B, dtype=torch.float64), torch.arange(B)
         for t in range(T):
             if t < n:
                 cost += 1.0
                 continue
             context = self._context(bits, t)
             counts = seen[each, context]  # (B, 2)
-            cost -= np.log2(counts[each, bits[:, t]] / counts.sum(1))
+            cost -= (counts[each, bits[:, t]] / counts.sum(1)).log2()
             seen[each, context, bits[:, t]] += 1.0
-        return torch.from_numpy(cost)
+        return cost
 
-    def _context(self, bits: np.ndarray, t: int) -> np.ndarray:
+    def _context(self, bits: Tensor, t: int) -> Tensor:
         """(B, T) -> (B,) the bits before t as the number of a table's row; fewer at the start."""
         before = bits[:, max(t - self.settings.context, 0) : t]
-        return before @ (1 << np.arange(before.shape[1]))
+        return (before << torch.arange(before.shape[1])).sum(1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -313,10 +311,10 @@ class PrioritySortTask(BitTask):
     def needs(self, shape: Shape) -> int:
         return shape[0] * (self.settings.bits + 1)
 
-    def draw(self, shape: Shape, chance: Uniform) -> BitBatch:
+    def draw(self, shape: Shape, chance: Tensor) -> BitBatch:
         [L] = shape
         K, bits = self.settings.kept, self.settings.bits
-        priority = torch.from_numpy(2 * chance[:, :L] - 1).float()  # (B, L)
+        priority = (2 * chance[:, :L] - 1).float()  # (B, L)
         vectors = torch.unflatten(coins(chance[:, L:]), 1, (L, bits))
         inputs = F.pad(torch.cat([vectors, priority[..., None]], -1), (0, 1, 0, 1 + K))
         inputs[:, L, -1] = 1.0
@@ -324,9 +322,9 @@ class PrioritySortTask(BitTask):
         return answered(inputs, vectors.gather(1, best))
 
 
-def coins(chance: Uniform) -> Tensor:
+def coins(chance: Tensor) -> Tensor:
     """Uniform numbers as fair bits."""
-    return torch.from_numpy(chance < 0.5).float()
+    return (chance < 0.5).float()
 
 
 def answered(inputs: Tensor, answer: Tensor) -> BitBatch:

@@ -17,14 +17,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from regard.catalog import card
 from regard.data import cifar10, fashion_mnist, shapes
-from regard.data.images import Pixels
 from regard.data.pictures import PictureBatch
 from regard.errors import ConfigError, check_sizes
 from regard.tasks.base import Loss, SettledTask, Split, class_loss
@@ -88,7 +84,7 @@ class PictureClassesTask(SettledTask):
         return {"classes": len(self.labels), "side": SIDES[self.settings.corpus]}
 
     @cached_property
-    def pictures(self) -> dict[str, tuple[Pixels, NDArray[np.int64]]]:
+    def pictures(self) -> dict[str, tuple[Tensor, Tensor]]:
         """The parts `train` and `test` of a data set."""
         if self.settings.corpus == "cifar10":
             parts: dict[str, Any] = cifar10.read_cifar10(self.settings.data)[0]
@@ -105,15 +101,14 @@ class PictureClassesTask(SettledTask):
         return min(wanted, len(self.pictures[split][1]) - held)
 
     def batch(self, split: Split, rows: Sequence[int]) -> PictureBatch:
-        numbers = np.asarray(rows, dtype=np.int64)
         if self.settings.corpus == "shapes":
             key = f"picture classes {self.settings.seed} {split}"
-            scenes = shapes.draw_scenes(key, numbers, fewest=1, most=1, clutter=self.settings.clutter)
-            return PictureBatch(torch.from_numpy(scenes.pictures()), torch.from_numpy(scenes.shapes[:, 0]))
+            scenes = shapes.draw_scenes(key, rows, fewest=1, most=1, clutter=self.settings.clutter)
+            return PictureBatch(scenes.pictures(), scenes.shapes[:, 0])
         pictures, labels = self.pictures["test" if split == "test" else "train"]
-        if split == "valid":
-            numbers = numbers + len(labels) - self.settings.valid
-        return PictureBatch(torch.from_numpy(pictures[numbers]), torch.from_numpy(labels[numbers]))
+        first = len(labels) - self.settings.valid if split == "valid" else 0
+        numbers = [first + row for row in rows]
+        return PictureBatch(pictures[numbers], labels[numbers])
 
     def loss(self, model: nn.Module, batch: PictureBatch) -> Loss:
         """Cross-entropy, summed over the pictures."""

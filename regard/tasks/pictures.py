@@ -10,14 +10,11 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from regard.catalog import card
 from regard.data import cifar10
-from regard.data.images import Pixels
 from regard.data.pictures import DRAWN, PictureBatch, draw_pairs, flipped, halves_agree, to_network
 from regard.data.shapes import SHAPES
 from regard.errors import ConfigError, check_sizes
@@ -52,7 +49,7 @@ class PictureTask(SettledTask):
         """What the pictures depend on: a classifier trained on them is kept under this."""
         raise NotImplementedError(f"{type(self).__name__} defines no digest().")
 
-    def checks(self, pictures: Pixels) -> dict[str, float]:
+    def checks(self, pictures: Tensor) -> dict[str, float]:
         """What can be told of pictures (B, H, W, 3) without a classifier: name -> share from 0 to 1."""
         return {}
 
@@ -112,24 +109,25 @@ class Cifar10Task(PictureTask):
         return cifar10.read_cifar10(self.settings.data)
 
     @cached_property
-    def _numbers(self) -> dict[Split, NDArray[np.int64]]:
+    def _numbers(self) -> dict[Split, Tensor]:
         """Where the pictures of each split lie in their part of the data set."""
         parts, valid = self._data[0], self.settings.valid
-        train, test = (np.arange(len(parts[name].labels)) for name in ("train", "test"))
+        train, test = (torch.arange(len(parts[name].labels)) for name in ("train", "test"))
         if valid >= len(train):
             raise ConfigError(
                 f"cifar10: `valid` has {valid}; expected fewer than {len(train)}, all there are."
             )
-        held = np.arange(valid) * len(train) // valid
-        return {"train": np.setdiff1d(train, held), "valid": held, "test": test}
+        held = torch.arange(valid) * len(train) // valid
+        kept = torch.ones(len(train), dtype=torch.bool).index_fill(0, held, False)
+        return {"train": train[kept], "valid": held, "test": test}
 
     def count(self, split: Split) -> int:
         return len(self._numbers[split])
 
     def batch(self, split: Split, rows: Sequence[int]) -> PictureBatch:
         part = self._data[0]["test" if split == "test" else "train"]
-        numbers = self._numbers[split][np.asarray(rows, dtype=np.int64)]
-        return PictureBatch(torch.from_numpy(part.pictures[numbers]), torch.from_numpy(part.labels[numbers]))
+        numbers = self._numbers[split][list(rows)]
+        return PictureBatch(part.pictures[numbers], part.labels[numbers])
 
     def digest(self) -> str:
         return f"cifar10 {self._data[1]} {self.settings.valid}"
@@ -172,12 +170,11 @@ class PairedShapesTask(PictureTask):
 
     def batch(self, split: Split, rows: Sequence[int]) -> PictureBatch:
         key = f"paired shapes {self.settings.seed} {split}"
-        pictures, labels = draw_pairs(key, np.asarray(rows, dtype=np.int64), side=self.side)
-        return PictureBatch(torch.from_numpy(pictures), torch.from_numpy(labels))
+        return PictureBatch(*draw_pairs(key, rows, side=self.side))
 
     def digest(self) -> str:
         return f"paired shapes {asdict(self.settings)}"
 
-    def checks(self, pictures: Pixels) -> dict[str, float]:
+    def checks(self, pictures: Tensor) -> dict[str, float]:
         """Whether the halves are of one colour; by chance a sixth of them is."""
-        return {"halves of one colour": float(halves_agree(pictures).mean())}
+        return {"halves of one colour": float(halves_agree(pictures).double().mean())}

@@ -14,15 +14,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Literal, Self
 
-import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from regard import catalog
 from regard.data.batches import in_batches
-from regard.data.geometry import QUESTIONS, Numbers, Points
+from regard.data.geometry import QUESTIONS
 from regard.data.points import PointBatch, PointSets, Spread, point_batch, positions
 from regard.data.solving import Answers, solved
 from regard.errors import ConfigError, check_range, check_sizes
@@ -75,7 +73,7 @@ class PointingTask(SettledTask):
             )
         check_sizes(self.question, settings, "groups", "train", "valid", "test")
         self._train: Answers | None = None
-        self._others: dict[tuple[Split, int], Numbers] = {}
+        self._others: dict[tuple[Split, int], Tensor] = {}
 
     @classmethod
     def create(cls, settings: PointingSettings) -> Self:
@@ -106,6 +104,8 @@ class PointingTask(SettledTask):
 
         With groups, so many batches' worth of sets are sorted by size and cut: the small ones are cheap.
         """
+        import numpy as np  # only training plans an epoch
+
         chance = np.random.default_rng([seed, epoch])
         order = np.arange(self.settings.train)
         chance.shuffle(order)
@@ -113,8 +113,8 @@ class PointingTask(SettledTask):
         groups = min(self.settings.groups, len(order) // size)
         pools = order[: len(order) // (groups * size) * groups * size].reshape(-1, groups * size)
         if groups > 1:
-            sizes = self._sets("train").sizes(pools.ravel()).reshape(pools.shape)
-            pools = np.take_along_axis(pools, sizes.argsort(1, kind="stable"), 1)
+            sizes = self._sets("train").sizes(torch.from_numpy(pools.ravel())).view(pools.shape)
+            pools = np.take_along_axis(pools, sizes.argsort(stable=True).numpy(), 1)
         batches = pools.reshape(-1, size)
         return [rows.tolist() for rows in (chance.permutation(batches) if groups > 1 else batches)]
 
@@ -128,40 +128,38 @@ class PointingTask(SettledTask):
         points, sizes, answers = self.solved(split, rows)
         return point_batch(points, sizes, answers, width=self._width(sizes) if split == "train" else None)
 
-    def _width(self, sizes: Numbers) -> int:
+    def _width(self, sizes: Tensor) -> int:
         """One width for all training batches, or one of a few for groups: a recorded step fits one width."""
         longest = self.settings.longest
         return longest if self.settings.groups == 1 else min(longest, -(-int(sizes.max()) // WIDTHS) * WIDTHS)
 
-    def solved(self, split: Split, rows: Sequence[int]) -> tuple[Points, Numbers, Numbers]:
+    def solved(self, split: Split, rows: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
         """(B, N, D) points, (B,) sizes, (B, M) answers filled up with -1."""
-        numbers = np.asarray(rows, dtype=np.int64)
+        numbers = torch.as_tensor(rows, dtype=torch.int64)
         if split == "test":
             return self._test(numbers)
         answers = self.train_answers() if split == "train" else self._answers(split, 0)
-        return *self._sets(split).points(numbers), answers[numbers].astype(np.int64)
+        return *self._sets(split).points(numbers), answers[numbers].long()
 
-    def _test(self, numbers: NDArray[np.int64]) -> tuple[Points, Numbers, Numbers]:
+    def _test(self, numbers: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Test set k has the size number k // test of `tests`."""
         s, question = self.settings, QUESTIONS[self.question]
         N = max(s.tests)
-        points = np.zeros((len(numbers), N, question.dimension), dtype=np.float32)
-        sizes = np.zeros(len(numbers), dtype=np.int64)
-        answers = np.full((len(numbers), question.longest(N)), -1, dtype=np.int64)
-        for block in np.unique(numbers // s.test).tolist():
-            here = np.flatnonzero(numbers // s.test == block)
-            size, own = s.tests[block], numbers[here] % s.test
-            sizes[here] = size
+        points = torch.zeros(len(numbers), N, question.dimension)
+        sizes = torch.tensor(s.tests)[numbers // s.test]
+        answers = torch.full((len(numbers), question.longest(N)), -1)
+        for size in set(sizes.tolist()):
+            here = sizes == size
+            own = numbers[here] % s.test
             points[here, :size] = self._sets("test", size).points(own)[0]
-            known = self._answers("test", size)[own]
-            answers[here, : known.shape[1]] = known
+            answers[here, : question.longest(size)] = self._answers("test", size)[own]
         return points, sizes, answers
 
-    def _answers(self, split: Split, size: int) -> Numbers:
+    def _answers(self, split: Split, size: int) -> Tensor:
         """All answers of a small split, solved once."""
         key = (split, size)
         if key not in self._others:
-            self._others[key] = self._sets(split, size or None).answers(np.arange(self.count(split)))
+            self._others[key] = self._sets(split, size or None).answers(torch.arange(self.count(split)))
         return self._others[key]
 
     def loss(self, model: nn.Module, batch: PointBatch) -> Loss:
@@ -174,14 +172,14 @@ class PointingTask(SettledTask):
         )
         return Loss(total, batch.target_lengths.sum())
 
-    def example(self, size: int, seed: int = 0) -> Points:
+    def example(self, size: int, seed: int = 0) -> Tensor:
         """(n, D) a random set that is in no split, for pictures."""
         drawn = PointSets(self.question, f"{self.settings.seed} example {size}", size, size)
-        return drawn.points(np.array([seed]))[0][0]
+        return drawn.points(torch.tensor([seed]))[0][0]
 
-    def answer(self, points: Points) -> list[int]:
+    def answer(self, points: Tensor) -> list[int]:
         """The canonical answer for one set of (n, D) points."""
-        [found] = QUESTIONS[self.question].solve(points[None], np.array([len(points)]))
+        [found] = QUESTIONS[self.question].solve(points[None], torch.tensor([len(points)]))
         return found[found >= 0].tolist()
 
 

@@ -12,7 +12,6 @@ from itertools import islice, tee
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self
 
-import numpy as np
 import torch
 
 from regard.data.batches import PairBatch, Plan, Room, in_memory, plan_by_tokens
@@ -158,7 +157,7 @@ class TextTask(TranslationTask):
             for start in range(0, len(plan.rows), SLICE):
                 rows = plan.rows[start : start + SLICE]
                 numbers = rows % size + cut * size
-                plan.rows[start : start + SLICE] = np.where(rows < size, numbers, -1 - numbers)
+                plan.rows[start : start + SLICE] = torch.where(rows < size, numbers, -1 - numbers)
             return plan
 
         if not self.is_large:
@@ -168,17 +167,17 @@ class TextTask(TranslationTask):
         return mapped_plan(folder.with_name(f"{folder.name}.plans") / name, (cut + 2) * size, make)
 
     def batch(self, split: Split, rows: Sequence[int]) -> PairBatch:
-        numbers = np.asarray(rows, dtype=np.int64)
+        numbers = torch.as_tensor(rows, dtype=torch.long)
         backwards = numbers < 0
         if split != "train" or not (self.settings.bpe_dropout or backwards.any()):
             return super().batch(split, rows)
         size = len(self.encoded(split))
-        numbers = np.where(backwards, -1 - numbers, numbers)
+        numbers = torch.where(backwards, -1 - numbers, numbers)
         cuts = set((numbers // size).tolist())
         if len(cuts) > 1:
             raise ConfigError("task: `rows` mixes two cuts of the text; expected one, as `plan` gives them.")
         pairs = self.recut(cuts.pop() if cuts else 0).batch((numbers % size).tolist())
-        return pairs.turned(torch.from_numpy(backwards)) if backwards.any() else pairs
+        return pairs.turned(backwards) if backwards.any() else pairs
 
     def recut(self, cut: int) -> EncodedPairs:
         """The training pairs with some merges left out by chance, which follows from `cut`; 0: with none."""

@@ -6,8 +6,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
-import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -84,7 +82,7 @@ class TranslationTask:
             self._encoded[split] = collect(self.encode(split), sizes=(len(self.source), len(self.target)))
         return self._encoded[split]
 
-    def lengths(self, split: Split) -> npt.NDArray[np.int32]:
+    def lengths(self, split: Split) -> Tensor:
         """(N, 2) source and target numbers of pieces, eos counted."""
         return self.encoded(split).lengths()
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
-import numpy as np
+import torch
 
 from regard.data.batches import Plan
 from regard.errors import DataError
@@ -77,7 +77,7 @@ def join_small(plan: Sequence[Sequence[int]], least: int) -> Sequence[Sequence[i
 
     Nothing of a Plan is copied: only where a joined batch begins is remembered.
     """
-    counts = np.diff(plan.starts) if isinstance(plan, Plan) else np.array([len(rows) for rows in plan], int)
+    counts = plan.starts.diff() if isinstance(plan, Plan) else torch.tensor([len(rows) for rows in plan])
     if (counts >= least).all():
         return plan
     begins: list[int] = []
@@ -89,7 +89,7 @@ def join_small(plan: Sequence[Sequence[int]], least: int) -> Sequence[Sequence[i
         elif waiting >= least:
             begins.append(begin)
             begin, waiting = batch + 1, 0
-    ends = np.array([*begins, len(counts)], int)
+    ends = torch.tensor([*begins, len(counts)])
     if isinstance(plan, Plan):
         return Plan(plan.rows, plan.starts[ends])
     return [[row for rows in plan[first:last] for row in rows] for first, last in pairwise(ends.tolist())]

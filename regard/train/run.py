@@ -6,11 +6,11 @@ from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from regard import catalog
 from regard.errors import ConfigError, DataError
+from regard.extras import installed
 from regard.models.base import Model
 from regard.tasks.base import Filling, Task
 from regard.train.checkpoint import Name
@@ -112,8 +112,12 @@ def build_model(config: RunConfig, task: Task) -> Model:
     """A model for this task, with the first weights that the seed gives."""
     model_class = catalog.find(config.model, "model").load()
     settings = dict(config.model_settings) | _sizes(model_class.Config, config.model_settings, task)
-    for seed in (random.seed, np.random.seed, torch.manual_seed):
-        seed(config.train.seed)
+    random.seed(config.train.seed)
+    torch.manual_seed(config.train.seed)
+    if installed("numpy"):  # a model of somebody else's may draw from it
+        import numpy
+
+        numpy.random.seed(config.train.seed)
     with WithinMemory(settings):
         model: Model = model_class(model_class.Config(**settings))
     return model

@@ -10,7 +10,6 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -71,6 +70,8 @@ def load_optimizer(
 
 def random_state(device: torch.device) -> Tensors:
     """The generators of this process: torch's on the CPU and on the device, Python's, NumPy's."""
+    import numpy as np  # training needs it, loading does not
+
     mersenne = np.random.get_state(legacy=False)
     keys, position = mersenne["state"]["key"], mersenne["state"]["pos"]
     version, numbers, next_gauss = random.getstate()
@@ -86,6 +87,8 @@ def random_state(device: torch.device) -> Tensors:
 
 def load_random_state(states: Mapping[str, Tensor], device: torch.device) -> None:
     """Put the generators back to where `random_state` saw them."""
+    import numpy as np
+
     version, *numbers, has_next, bits = states["python"].tolist()
     random.setstate((version, tuple(numbers), _float(bits) if has_next else None))
     *keys, position, has_gauss, bits = states["numpy"].tolist()

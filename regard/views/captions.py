@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-import numpy as np
+import torch
 
 from regard.attention.record import record
 from regard.data.images import Pixels, image_batch, read_image
@@ -45,7 +45,7 @@ def captions(run: Run, pictures: list[Pixels], *, beam: int | None) -> list[Capt
     task, model = run.task, run.model
     assert isinstance(task, CaptionTask)
     assert isinstance(model, Translating)
-    batch = image_batch(task.annotate(np.stack(pictures))).to(next(model.parameters()).device)
+    batch = image_batch(task.annotate(torch.stack(pictures))).to(next(model.parameters()).device)
     return describe(model, batch, decoding=run.config.decode.with_beam(beam))
 
 
@@ -86,7 +86,7 @@ def view_class(run: Run, text: str | None, out: Path, *, beam: int | None) -> st
         weights = result.weights[0].float().cpu()  # (1, L)
     said, right = int(shares.argmax()), int(batch.labels[0])
     draw_caption(
-        batch.pictures[0].numpy(),
+        batch.pictures[0],
         [task.labels[said]],
         weights,
         title=f"{task.labels[right]}, called {task.labels[said]}",

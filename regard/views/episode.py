@@ -39,7 +39,7 @@ def draw(
     seen = "what the query (?) attended to" if len(weights) else "a model without attention"
     ways = len(set(names))
     draw_episode(
-        images.numpy(),
+        images,
         names,
         weights,
         answer=answer,

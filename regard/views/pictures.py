@@ -28,7 +28,7 @@ def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
     K = len(task.classes)
     chosen = [class_number(task, text)] * LOOKS if text else list(range(0, K, max(K // LOOKS, 1)))[:LOOKS]
     pictures, _ = draw(model, task, K * ACROSS)
-    by_class = pictures.view(ACROSS, K, *pictures.shape[1:]).transpose(0, 1).numpy()
+    by_class = pictures.view(ACROSS, K, *pictures.shape[1:]).transpose(0, 1)
     looks = look(run, chosen) if model.aligner is not None else []
     named = f"{run.folder.name}, step {run.step}"
     draw_samples(by_class, task.classes, looks, title=named, path=out)
@@ -49,7 +49,7 @@ def look(run: Run, classes: list[int]) -> list[Look]:
         side = math.isqrt(result.context.shape[-2])
         targets = [int(down * side) * side + int(right * side) for down, right in PLACES]
         weights = result.rows(torch.tensor(targets, device=device)).squeeze(1).cpu()  # (B, Q, L)
-    pictures = to_pixels(made).cpu().numpy()
+    pictures = to_pixels(made).cpu()
     return [
         Look(picture, PLACES, weights[b], task.classes[number])
         for b, (picture, number) in enumerate(zip(pictures, classes, strict=True))

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
+from torch import Tensor
+
 from regard import catalog
-from regard.data.geometry import Points
 from regard.data.points import own_batch
 from regard.decode.pointing import Pointed, point
 from regard.errors import ConfigError
@@ -28,7 +29,7 @@ def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
     return " ".join(map(str, found.order))
 
 
-def answer(run: Run, points: Points, *, beam: int | None) -> Pointed:
+def answer(run: Run, points: Tensor, *, beam: int | None) -> Pointed:
     """What the run's model points at in one set."""
     task, model = run.task, run.model
     assert isinstance(task, PointingTask)
@@ -39,7 +40,7 @@ def answer(run: Run, points: Points, *, beam: int | None) -> Pointed:
     return found
 
 
-def draw(task: PointingTask, points: Points, found: Pointed, out: Path) -> None:
+def draw(task: PointingTask, points: Tensor, found: Pointed, out: Path) -> None:
     """The picture; the pointer itself only where it fits."""
     require_picture(out, "points")
     weights = found.weights

@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from PIL import Image
 
+from regard.data.images import to_image
 from regard.errors import ShapeError
 from regard.viz import style
 from regard.viz.sheet import Sheet, Title
 from regard.viz.weights import Array, Weights, check_finite, to_array
-from regard.web.matrix import as_bytes
 
 MARGIN = 0.15  # inches, like all lengths
 PANEL, APART, WORD = 1.35, 0.1, 0.27  # of captions: a picture, the space between two, the room for a word
@@ -100,7 +99,7 @@ def _caption(pixels: Array, words: Sequence[str], weights: Array, text: str) -> 
     for number, (word, shown) in enumerate(zip(["", *map(style.label, words)], panels, strict=True)):
         row, column = divmod(number, columns)
         x, y = MARGIN + column * (PANEL + APART), top + row * (PANEL + WORD) + WORD
-        sheet.image(_image(shown), (x, y, PANEL, PANEL), smooth=len(pixels) >= 100)
+        sheet.image(to_image(shown), (x, y, PANEL, PANEL), smooth=len(pixels) >= 100)
         sheet.rect((x, y, PANEL, PANEL), edge=style.RULE, line=0.8)
         sheet.write(x + PANEL / 2, y - 4 / 72, word, size=WORDS, ha="center", kind="word")
     return sheet
@@ -116,11 +115,6 @@ def lit(pixels: Array, weights: Array) -> Array:
     down = light[low] * (1 - part) + light[high] * part  # (H, h)
     full = down[:, low] * (1 - part.T) + down[:, high] * part.T  # (H, H)
     return (pixels * (DIM + (1 - DIM) * full[..., None])).round().clamp(0, 255).byte()
-
-
-def _image(pixels: Array) -> Image.Image:
-    H, W, _ = pixels.shape
-    return Image.frombytes("RGB", (W, H), as_bytes(pixels))
 
 
 def _samples(
@@ -141,7 +135,7 @@ def _samples(
         sheet.write(MARGIN, y + size / 2, style.label(name), size=SIZE, middle=True)
         lefts = [MARGIN + side + i * (size + GAP) for i in range(len(shown))]
         for left, picture in zip(lefts, shown, strict=True):
-            sheet.image(_image(picture), (left, y, size, size))
+            sheet.image(to_image(picture), (left, y, size, size))
         return lefts
 
     for k, name in enumerate(names):

@@ -33,3 +33,8 @@ def as_bytes(values: Tensor) -> bytes:
     if data:
         torch.frombuffer(data, dtype=values.dtype).copy_(values.reshape(-1))
     return bytes(data)
+
+
+def from_bytes(data: bytes, dtype: torch.dtype = torch.uint8) -> Tensor:
+    """(N,) the numbers of such bytes, copied."""
+    return torch.frombuffer(bytearray(data), dtype=dtype) if data else torch.empty(0, dtype=dtype)

@@ -91,7 +91,7 @@ def test_a_plan_is_the_same_however_little_is_sorted_at_once(monkeypatch, size):
 
 
 def test_a_plan_is_a_sequence():
-    plan = Plan(np.array([4, 2, 7, 1]), np.array([0, 1, 4]))
+    plan = Plan(torch.tensor([4, 2, 7, 1]), torch.tensor([0, 1, 4]))
     assert list(plan) == [[4], [2, 7, 1]]
     assert (plan[-1], plan[0:1], len(plan)) == ([2, 7, 1], [[4]], 2)
     with pytest.raises(IndexError, match="the plan has 2 batches, no number 2"):

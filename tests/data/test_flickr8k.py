@@ -90,8 +90,8 @@ def test_captions_are_lower_case_words():
 def test_photographs_and_captions_are_joined_by_name(data):
     photographs = Flickr8k(str(data))
     assert len(photographs) == 5
-    assert photographs.rows("valid").tolist() == [2]
-    assert photographs.rows("train").tolist() == [0, 1, 4]
+    assert photographs.rows("valid") == [2]
+    assert photographs.rows("train") == [0, 1, 4]
     assert photographs.captions[3][0] == "a dog runs"
     assert photographs.pictures([0, 3], side=32).shape == (2, 32, 32, 3)
 
@@ -121,9 +121,7 @@ def test_the_distributed_files_say_the_same_as_the_packed_ones(data, public):
         theirs, ours = packed.rows(split), files.rows(split)
         assert [files.names[row] for row in ours] == [packed.names[row] for row in theirs]
         assert [files.captions[row] for row in ours] == [packed.captions[row] for row in theirs]
-        assert np.array_equal(
-            files.pictures(ours.tolist(), side=32), packed.pictures(theirs.tolist(), side=32)
-        )
+        assert torch.equal(files.pictures(ours, side=32), packed.pictures(theirs, side=32))
     task = Flickr8kTask.create(Flickr8kSettings(data=str(public), encoder="small", side=32, minimum=1))
     assert task.count("train") == 3
     before = files.digest()
@@ -218,7 +216,7 @@ def test_an_interruption_leaves_no_half_file(cache, monkeypatch):
     monkeypatch.setattr(features, "CHUNK", 2)
 
     def pictures(rows):
-        return np.stack([np.full((8, 8, 3), row, dtype=np.uint8) for row in rows])
+        return torch.stack([torch.full((8, 8, 3), row, dtype=torch.uint8) for row in rows])
 
     with pytest.raises(KeyboardInterrupt):
         cached_features(FrozenEncoder("n", Counting(fails=True)), pictures, 5, of="x")
@@ -229,19 +227,19 @@ def test_an_interruption_leaves_no_half_file(cache, monkeypatch):
     assert done == [2, 2, 1]
     other = cached_features(FrozenEncoder("n", Counting()), pictures, 5, of="another file")
     assert len(list((cache / "features").glob("*.npy"))) == 2
-    assert np.array_equal(found, other)
+    assert torch.equal(found, other)
 
 
 def test_of_several_that_need_annotations_one_makes_them(cache):
     def pictures(rows):
         time.sleep(0.3)
-        return np.zeros((len(rows), 8, 8, 3), dtype=np.uint8)
+        return torch.zeros(len(rows), 8, 8, 3, dtype=torch.uint8)
 
     encoders = [FrozenEncoder("n", Counting()) for _ in range(3)]
     with ThreadPoolExecutor(3) as pool:
         found = list(pool.map(lambda encoder: cached_features(encoder, pictures, 3, of="x"), encoders))
     assert sum(encoder.network.calls for encoder in encoders) == 1
-    assert all(np.array_equal(each, found[0]) for each in found)
+    assert all(torch.equal(each, found[0]) for each in found)
 
 
 def test_damaged_weights_are_a_sentence(tmp_path):
@@ -262,7 +260,7 @@ def test_it_is_said_how_many_annotations_are_made_while_it_takes_long(cache, mon
     monkeypatch.setattr(features, "CHUNK", 2)
     monkeypatch.setattr(features, "PATIENCE", -1.0)
     caplog.set_level("INFO", logger="regard")
-    blank = np.zeros((2, 8, 8, 3), dtype=np.uint8)
+    blank = torch.zeros(2, 8, 8, 3, dtype=torch.uint8)
     cached_features(FrozenEncoder("n", Counting()), lambda rows: blank[: len(rows)], 3, of="x")
     first, *later = [record.getMessage() for record in caplog.records]
     assert first.startswith("computing the annotations of 3 pictures into ")

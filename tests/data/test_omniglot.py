@@ -53,7 +53,7 @@ def test_the_archives_are_read_as_they_are_distributed(tmp_path):
     write_zip(folder / "images_evaluation.zip", 2)
     read = omniglot.read_omniglot(str(tmp_path))
     assert read.shape == (5, 20, 28, 28)
-    ink = read[:, 0].reshape(5, -1).mean(1)
+    ink = read[:, 0].reshape(5, -1).float().mean(1)
     assert ink[0] < ink[1] < ink[2]  # in the order of their names
     assert read[0, 0, 0].min() > 200  # the top is ink
     assert read[0, 0, -1].max() < 50
@@ -81,7 +81,7 @@ def test_a_missing_array_is_named(tmp_path):
 def test_a_wrong_shape_or_type_is_named(tmp_path):
     wrong = images(2).astype(np.float32)
     with pytest.raises(
-        DataError, match=r"'background' has shape \(2, 20, 28, 28\) of float32; expected \(cl"
+        DataError, match=r"'background' has shape \(2, 20, 28, 28\) of torch.float32; expected \(cl"
     ):
         omniglot.read_omniglot(write_npz(tmp_path, background=wrong, evaluation=images(2)))
 

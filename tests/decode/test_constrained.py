@@ -2,7 +2,6 @@
 
 import itertools
 
-import numpy as np
 import pytest
 import torch
 from seeds import offset_seed
@@ -15,7 +14,7 @@ from regard.decode.forced import forced
 from regard.decode.pointing import point
 from regard.models.pointer import PointerConfig, PointerNetwork
 
-SETS = [np.random.default_rng(n).random((n, 2)).astype(np.float32) for n in (1, 2, 4, 5)]
+SETS = [torch.rand(n, 2, generator=torch.Generator().manual_seed(n)) for n in (1, 2, 4, 5)]
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +46,7 @@ def test_no_point_comes_twice(model, beam):
 def test_a_wide_beam_finds_the_best_of_all_tours(model):
     own = SETS[2]
     orders = list(itertools.permutations(range(4)))
-    sets = point_batch(
-        np.repeat(own[None], len(orders), 0), np.full(len(orders), 4), np.array(orders, dtype=np.int64)
-    )
+    sets = point_batch(own.expand(len(orders), 4, 2), torch.full((len(orders),), 4), torch.tensor(orders))
     best = max(forced(model, sets, attention=False), key=lambda track: track.log_probability)
     [found] = point(model, own_batch([own]), rule="all", decoding=Decoding(beam=24, length_penalty=0.0))
     assert found.log_probability == pytest.approx(best.log_probability, abs=1e-5)

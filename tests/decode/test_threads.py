@@ -4,7 +4,6 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
-import numpy as np
 import pytest
 import torch
 from seeds import offset_seed
@@ -241,7 +240,7 @@ def test_a_captioner_in_eight_threads_describes_as_alone():
 def test_a_pointer_network_in_eight_threads_points_as_alone():
     torch.manual_seed(offset_seed(3))
     model = PointerNetwork(PointerConfig(dimension=2, hidden=8))
-    sets = [np.random.default_rng(n).random((n, 2)).astype(np.float32) for n in (2, 4, 3)]
+    sets = [torch.rand(n, 2) for n in (2, 4, 3)]
 
     def job(points):
         [found] = point(model, own_batch([points]), rule="all", attention=True)

@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 import torch
 
@@ -37,7 +36,7 @@ def test_pictures_may_have_different_numbers_of_references():
 
 
 def test_a_place_is_touched_if_one_of_its_pixels_is():
-    mask = np.zeros((8, 8), dtype=bool)
+    mask = torch.zeros(8, 8, dtype=torch.bool)
     mask[3:5, 7] = True
     assert on_grid(mask, 4).tolist() == [False, True, False, True]
     with pytest.raises(
@@ -81,7 +80,7 @@ def measured(shapes, monkeypatch, *, say=lambda words: words, look):
             for named in shapes.named("test", row, words):
                 if named.mask is not None:
                     on = on_grid(named.mask, 36)
-                    weights[named.words[0]], weights[named.words[1]] = look(torch.from_numpy(on).float())
+                    weights[named.words[0]], weights[named.words[1]] = look(on.float())
             found.append(Caption(tuple(shapes.tokenizer.encode(" ".join(words))), 0.0, True, weights))
         return found
 

@@ -3,7 +3,6 @@
 import json
 import math
 
-import numpy as np
 import pytest
 import torch
 
@@ -24,7 +23,7 @@ from regard.models.base import Translating
 from regard.models.pointer import PointerConfig, PointerNetwork, numbered
 from regard.tasks.pointing import DelaunayTask, HullTask, PointingSettings, SortTask, TourTask
 
-SQUARE = np.array([[0, 0], [1, 0], [1, 1], [0, 1], [0.5, 0.25]])
+SQUARE = torch.tensor([[0, 0], [1, 0], [1, 1], [0, 1], [0.5, 0.25]])
 KINDS = {"hull": HullTask, "delaunay": DelaunayTask, "tsp": TourTask, "sort": SortTask}
 
 
@@ -36,7 +35,7 @@ def test_hulls_are_compared_as_polygons():
     assert crossed == {"accuracy": 0.0, "area": None, "invalid": 1.0}
     assert measure_hull(SQUARE, [0, 1, 2, 3], [0, 1])["invalid"] == 1.0
     assert measure_hull(SQUARE, [0, 1, 2, 3], [0, 1, 5]) == {"accuracy": 0.0, "area": None, "invalid": 1.0}
-    line = np.array([[0, 0], [0.5, 0.5], [1, 1]])
+    line = torch.tensor([[0, 0], [0.5, 0.5], [1, 1]])
     assert measure_hull(line, [0, 2], [0, 2]) == {"accuracy": 1.0, "area": None, "invalid": None}
 
 

@@ -1,9 +1,9 @@
 """Tours of the paper's baselines: valid, bounded, and shortest where they say so."""
 
-from itertools import pairwise, permutations
+from itertools import pairwise, permutations, product
 
-import numpy as np
 import pytest
+import torch
 
 from regard.data.geometry import exact_tours, heuristic_tours, perimeter
 from regard.evaluate import tour_baselines
@@ -18,7 +18,8 @@ from regard.evaluate.tour_baselines import (
 
 
 def sets(count, n, seed):
-    return np.random.default_rng(seed).random((count, n, 2))
+    chance = torch.Generator().manual_seed(seed)
+    return torch.rand(count, n, 2, generator=chance, dtype=torch.float64)
 
 
 @pytest.mark.parametrize("name", BASELINES)
@@ -37,8 +38,8 @@ def test_the_program_finds_what_the_table_finds(monkeypatch):
 
 def test_two_far_groups_need_more_than_one_round():
     """Without the inequalities the best solution is two closed ways, one around each group."""
-    square = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 1.0], [1.0, 0.0]])
-    points = np.concatenate([square + np.array([100.0 * k, 0.0]) for k in range(4)])
+    square = torch.tensor([[0.0, 0.0], [0.0, 1.0], [1.0, 1.0], [1.0, 0.0]])
+    points = torch.cat([square + torch.tensor([100.0 * k, 0.0]) for k in range(4)])
     tour = shortest_tour(points)
     assert sorted(tour) == list(range(16))
     # there and back along the row, and the far sides of the first and the last square
@@ -56,7 +57,7 @@ def test_no_baseline_is_shorter_than_the_shortest_and_christofides_keeps_its_bou
 
 def test_christofides_on_a_cross_joins_the_four_odd_ends():
     """Four arms around a centre: the tree is a star, and the matching joins its ends in pairs."""
-    points = np.array([[0.0, 0.0], [1.0, 0.1], [0.1, 1.0], [-1.0, -0.1], [-0.1, -1.0]])
+    points = torch.tensor([[0.0, 0.0], [1.0, 0.1], [0.1, 1.0], [-1.0, -0.1], [-0.1, -1.0]])
     tour = christofides(points)
     rounds = [perimeter(points, [0, *order]) for order in permutations(range(1, 5))]
     assert sorted(tour) == [0, 1, 2, 3, 4]
@@ -65,11 +66,11 @@ def test_christofides_on_a_cross_joins_the_four_odd_ends():
 
 def test_the_spanning_tree_is_the_lightest_of_all():
     points = sets(1, 5, 6)[0]
-    d = np.linalg.norm(points[:, None] - points[None], axis=-1)
-    found = sum(d[a, b] for a, b in spanning_tree(d))
+    d = (points[:, None] - points).norm(dim=-1)
+    found = float(sum(d[a, b] for a, b in spanning_tree(d)))
     # Prüfer: every sequence of n - 2 points is a tree
     weights = []
-    for code in np.ndindex(5, 5, 5):
+    for code in product(range(5), repeat=3):
         degree = [1 + code.count(point) for point in range(5)]
         sides = []
         for point in code:
@@ -78,7 +79,7 @@ def test_the_spanning_tree_is_the_lightest_of_all():
             degree[leaf] -= 1
             degree[point] -= 1
         sides.append(tuple(point for point in range(5) if degree[point] == 1))
-        weights.append(sum(d[a, b] for a, b in sides))
+        weights.append(float(sum(d[a, b] for a, b in sides)))
     assert found == pytest.approx(min(weights))
 
 

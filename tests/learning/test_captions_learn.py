@@ -15,7 +15,6 @@ steps: all named, and looked at; a seventh with the convolutions as they were be
 
 from copy import deepcopy
 
-import numpy as np
 import pytest
 import torch
 from measures import at_least, at_most
@@ -40,12 +39,12 @@ class Recognised(ShapesTask):
     def sources(self, split, numbers):
         scenes = self.scenes(split, numbers)
         N, B = scenes.cells.shape[1], len(numbers)
-        colours = np.where(np.arange(N) < scenes.named[:, None], scenes.colours, COLOUR - 1)
-        seen = np.zeros((B, CELLS**2, COLOUR + SHAPE), dtype=np.float32)
-        b, n = (np.arange(N) < scenes.count[:, None]).nonzero()
+        colours = torch.where(torch.arange(N) < scenes.named[:, None], scenes.colours, COLOUR - 1)
+        seen = torch.zeros(B, CELLS**2, COLOUR + SHAPE)
+        b, n = (torch.arange(N) < scenes.count[:, None]).nonzero(as_tuple=True)
         seen[b, scenes.cells[b, n], colours[b, n]] = 1
         seen[b, scenes.cells[b, n], COLOUR + scenes.shapes[b, n]] = 1
-        return torch.from_numpy(seen)
+        return seen
 
 
 class Drawn(ShapesTask):
@@ -53,11 +52,11 @@ class Drawn(ShapesTask):
 
     def references(self, split):
         scenes = self.scenes(split, range(self.count(split)))
-        return [[scenes.colour(n, 0)] for n in range(len(scenes))]
+        return [[things[0][0]] for things in scenes.things]
 
     def named(self, split, number, words):
         scene = self.scenes(split, [number])
-        return [Named(range(1), scene.mask(0, 0) if words == [scene.colour(0, 0)] else None)]
+        return [Named(range(1), scene.mask(0, 0) if words == [scene.things[0][0][0]] else None)]
 
 
 SCENES = ShapesSettings(fewest=1, most=1, clutter=2, train=6400, valid=32, test=300)

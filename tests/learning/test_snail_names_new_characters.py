@@ -34,7 +34,7 @@ def blots(classes, seed):
         for drawing in image:
             for y, x in places + chance.integers(-1, 2, 2):
                 drawing[y : y + 6, x : x + 6] = 255
-    return np.ascontiguousarray(images[:, :, 2:30, 2:30])
+    return torch.from_numpy(images[:, :, 2:30, 2:30])
 
 
 @pytest.fixture(scope="module")

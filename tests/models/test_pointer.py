@@ -1,6 +1,5 @@
 """The pointer network against its equations; mixed lengths, one step at a time, and its two baselines."""
 
-import numpy as np
 import pytest
 import torch
 from oracles import pointer as oracle
@@ -31,13 +30,13 @@ MODELS = {
 
 
 def batch(rows=(0, 1, 2), width=None):
-    points = np.zeros((len(rows), 6, 2), dtype=np.float32)
-    answers = np.full((len(rows), 5), -1)
+    points = torch.zeros(len(rows), 6, 2)
+    answers = torch.full((len(rows), 5), -1)
     for k, row in enumerate(rows):
-        own = np.array(SETS[row], dtype=np.float32).reshape(-1, 2)
+        own = torch.tensor(SETS[row]).view(-1, 2)
         points[k, : len(own)] = own
-        answers[k, : len(ORDERS[row])] = ORDERS[row]
-    sizes = np.array([len(SETS[row]) // 2 for row in rows])
+        answers[k, : len(ORDERS[row])] = torch.tensor(ORDERS[row])
+    sizes = torch.tensor([len(SETS[row]) // 2 for row in rows])
     return point_batch(points, sizes, answers, width=width)
 
 
@@ -148,7 +147,7 @@ def test_gradients_are_finite_and_reach_every_parameter():
 
 
 def test_a_pointer_takes_more_points_than_it_ever_saw_and_a_dictionary_refuses_them():
-    points = np.linspace(0, 1, 40, dtype=np.float32).reshape(20, 2)
+    points = torch.linspace(0, 1, 40).view(20, 2)
     assert MODELS["pointer"]()(own_batch([points])).shape == (1, 1, 21)
     for name in ("attention", "plain"):
         with pytest.raises(
@@ -164,7 +163,7 @@ def test_points_of_another_dimension_are_refused(name):
     with pytest.raises(
         ShapeError, match=r"^pointer: `source` has shape \(1, 5, 3\); expected \(B=1, S=5, D=2\)\.$"
     ):
-        MODELS[name]()(own_batch([np.zeros((4, 3), dtype=np.float32)]))
+        MODELS[name]()(own_batch([torch.zeros(4, 3)]))
 
 
 def test_the_papers_initialization_is_uniform():

@@ -271,7 +271,7 @@ def test_a_generator_draws_the_same_for_one_seed_and_in_the_classes_asked_for(tr
     assert found.save(tmp_path / "x.html").stat().st_size > 1000
     with pytest.raises(RegardError, match="`classes` has 'dog'"):
         system.sample(1, classes=["dog"])
-    assert system.sample(2).pictures.dtype == np.uint8
+    assert system.sample(2).pictures.dtype == torch.uint8
     regard.load(trained("sagan-shapes"), dtype=torch.bfloat16).sample(2)
 
 
@@ -467,6 +467,11 @@ def test_a_long_text_is_translated_by_sentences_and_one_without_an_end_is_refuse
             "ntm-recall",
             lambda s: s.run([torch.ones(3, 3, 6)], ask=[0, 1]),
             "run: `ask` has 2 entries and `bits`",
+        ),
+        (
+            "shapes-captions",
+            lambda s: s.caption(None),
+            "a picture has NoneType, which cannot be read as numbers; expected a file, a Pillow image, an",
         ),
         (
             "shapes-captions",

@@ -101,7 +101,7 @@ def test_text_can_be_lowercased(data):
 
 def test_long_sentences_are_left_out_of_training_alone(data):
     everything = make(data, pieces="characters", size=100)
-    longest = int(everything.lengths("train").max(1).min()) - 1  # of the shortest pair, eos not counted
+    longest = int(everything.lengths("train").amax(1).min()) - 1  # of the shortest pair, eos not counted
     task = make(data, pieces="characters", size=100, longest=longest)
     assert 0 < len(task.encoded("train")) == len(task.examples("train")) < 60
     assert (task.lengths("train") <= longest + 1).all()

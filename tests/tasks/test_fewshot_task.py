@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from seeds import offset_seed
+import torch.nn.functional as F
 
 from regard.data.episodes import Sheets, bent
 from regard.data.omniglot import _read
@@ -19,9 +19,9 @@ def numbered(monkeypatch):
 
     def make(**settings):
         task = FewShotTask(FewShotSettings(**settings))
-        images = np.zeros((50, 20, 28, 28), dtype=np.uint8)
-        images[:, :, 0, 0] = np.arange(50)[:, None]
-        images[:, :, 0, 1] = np.arange(20)
+        images = torch.zeros(50, 20, 28, 28, dtype=torch.uint8)
+        images[:, :, 0, 0] = torch.arange(50)[:, None]
+        images[:, :, 0, 1] = torch.arange(20)
         task.__dict__["drawings"] = {"train": images, "valid": images, "test": images}
         return task
 
@@ -77,9 +77,8 @@ def test_labels_places_and_classes_are_left_to_chance(numbered):
 
 
 def test_floyd_s_numbers_are_distinct_and_every_set_is_as_likely():
-    u = np.random.default_rng(offset_seed(0)).random((20_000, 2))
-    chosen = np.sort(distinct(u, 4), 1)
-    sets, counts = np.unique(chosen, axis=0, return_counts=True)
+    chosen = distinct(torch.rand(20_000, 2, dtype=torch.double), 4).sort(1).values
+    sets, counts = chosen.unique(dim=0, return_counts=True)
     assert len(sets) == 6
     assert counts.min() > 3100  # 3333 expected, standard deviation 53
 
@@ -122,13 +121,13 @@ def test_moving_keeps_the_ink_and_stays_in_its_bounds(numbered):
 
 
 def test_a_moved_drawing_is_cut_from_its_sheet():
-    drawings = np.random.default_rng(offset_seed(0)).integers(0, 256, (3, 28, 28)).astype(np.uint8)
+    drawings = torch.randint(0, 256, (3, 28, 28), dtype=torch.uint8)
     numbers, corners = torch.tensor([[2, 0]]), torch.tensor([[[0, 3], [4, 1]]])
     cut = Sheets(drawings, margin=2).cut(numbers, corners)
-    padded = np.pad(drawings, ((0, 0), (2, 2), (2, 2)))
-    assert np.array_equal(cut[0, 0], padded[2, 0:28, 3:31])
-    assert np.array_equal(cut[0, 1], padded[0, 4:32, 1:29])
-    assert np.array_equal(Sheets(drawings, margin=2).cut(numbers)[0], drawings[[2, 0]])
+    padded = F.pad(drawings, [2] * 4)
+    assert torch.equal(cut[0, 0], padded[2, 0:28, 3:31])
+    assert torch.equal(cut[0, 1], padded[0, 4:32, 1:29])
+    assert torch.equal(Sheets(drawings, margin=2).cut(numbers)[0], drawings[[2, 0]])
 
 
 def test_a_bend_turns_about_the_middle():
@@ -155,17 +154,17 @@ def test_every_second_training_drawing_is_bent_and_no_other(numbered):
 
 
 def test_turning_makes_four_classes_of_one():
-    images = np.random.default_rng(offset_seed(0)).integers(0, 255, (3, 2, 28, 28)).astype(np.uint8)
+    images = torch.randint(0, 255, (3, 2, 28, 28), dtype=torch.uint8)
     four = turned(images)
     assert four.shape == (12, 2, 28, 28)
-    assert np.array_equal(np.rot90(images[1, 0]), four[4, 0])
+    assert np.array_equal(np.rot90(images[1, 0].numpy()), four[4, 0])
 
 
 def test_omniglot_is_split_by_character(tmp_path, monkeypatch):
-    images = np.zeros((1623, 20, 28, 28), dtype=np.uint8)
+    images = torch.zeros(1623, 20, 28, 28, dtype=torch.uint8)
     images[:, :, 14, 14], images[:, :, 14, 15] = (
-        (np.arange(1623) // 256)[:, None],
-        (np.arange(1623) % 256)[:, None],
+        (torch.arange(1623) // 256)[:, None],
+        (torch.arange(1623) % 256)[:, None],
     )
     monkeypatch.setattr(fewshot, "read_omniglot", lambda data: images)
     drawings = FewShotTask(FewShotSettings(characters="omniglot")).drawings
@@ -190,7 +189,7 @@ def test_without_data_omniglot_is_refused_at_once(tmp_path, monkeypatch):
 
 
 def test_strokes_look_more_like_their_class_than_like_others(strokes):
-    drawn = strokes.drawings["test"][:40].reshape(40, 20, -1).astype(np.float64)
+    drawn = strokes.drawings["test"][:40].reshape(40, 20, -1).double().numpy()
     drawn -= drawn.mean((0, 1))
     drawn /= np.linalg.norm(drawn, axis=-1, keepdims=True)
     same = np.einsum("cid,cjd->cij", drawn, drawn)[:, 0, 1:].mean()
@@ -201,9 +200,9 @@ def test_strokes_look_more_like_their_class_than_like_others(strokes):
 
 def test_the_strokes_of_splits_differ_and_are_drawn_the_same_again(strokes):
     first = strokes.drawings["train"][0, 0]
-    assert not np.array_equal(first, strokes.drawings["test"][0, 0])
-    assert np.array_equal(draw_characters("strokes 1 train", 2, 20)[0, 0], first)
-    assert np.array_equal(draw_characters("strokes 1 train", 1, 20, first=3)[0], strokes.drawings["train"][3])
+    assert not torch.equal(first, strokes.drawings["test"][0, 0])
+    assert torch.equal(draw_characters("strokes 1 train", 2, 20)[0, 0], first)
+    assert torch.equal(draw_characters("strokes 1 train", 1, 20, first=3)[0], strokes.drawings["train"][3])
 
 
 @pytest.mark.parametrize(

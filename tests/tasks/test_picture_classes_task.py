@@ -1,6 +1,5 @@
 """Pictures and their classes: the drawn scenes, the splits of a data set, and the models that pool them."""
 
-import numpy as np
 import pytest
 import torch
 from seeds import offset_seed
@@ -15,9 +14,9 @@ from regard.tasks.picture_classes import PictureClassesSettings, PictureClassesT
 def numbered(**settings):
     """A data set of 50 and 20 pictures whose first pixel is their number."""
     task = PictureClassesTask(PictureClassesSettings(corpus="fashion-mnist", **settings))
-    pictures = np.zeros((50, 28, 28, 3), dtype=np.uint8)
-    pictures[:, 0, 0, 0] = np.arange(50)
-    labels = np.arange(50) % 10
+    pictures = torch.zeros(50, 28, 28, 3, dtype=torch.uint8)
+    pictures[:, 0, 0, 0] = torch.arange(50)
+    labels = torch.arange(50) % 10
     task.__dict__["pictures"] = {"train": (pictures, labels), "test": (pictures[:20], labels[:20])}
     return task
 

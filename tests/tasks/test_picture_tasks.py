@@ -17,24 +17,24 @@ from regard.tasks.pictures import Cifar10Settings, Cifar10Task, PairedShapesSett
 
 
 def test_pairs_are_the_same_for_the_same_numbers_in_any_batch():
-    numbers = np.array([5, 9, 5])
+    numbers = [5, 9, 5]
     pictures, _ = draw_pairs("key", numbers, side=16)
     assert pictures.shape == (3, 16, 16, 3)
-    assert pictures.dtype == np.uint8
-    assert np.array_equal(pictures[0], pictures[2])
-    assert not np.array_equal(pictures[0], pictures[1])
-    assert np.array_equal(pictures[1:2], draw_pairs("key", numbers[1:2], side=16)[0])
-    assert set(draw_pairs("key", np.arange(100))[1].tolist()) == set(range(5))
+    assert pictures.dtype == torch.uint8
+    assert torch.equal(pictures[0], pictures[2])
+    assert not torch.equal(pictures[0], pictures[1])
+    assert torch.equal(pictures[1:2], draw_pairs("key", numbers[1:2], side=16)[0])
+    assert set(draw_pairs("key", range(100))[1].tolist()) == set(range(5))
 
 
 def test_the_halves_of_real_pairs_agree_and_those_of_strangers_do_not():
-    pictures, _ = draw_pairs("key", np.arange(400), side=16)
-    assert halves_agree(pictures).mean() > 0.99
-    strangers = pictures.copy()
-    strangers[:, :, 8:] = np.roll(pictures, 1, axis=0)[:, :, 8:]
-    assert halves_agree(strangers).mean() < 0.3
-    assert not halves_agree(np.full((1, 16, 16, 3), 30, np.uint8)).any()  # ground alone
-    assert not halves_agree(np.full((1, 16, 16, 3), 200, np.uint8)).any()  # nothing but brightness
+    pictures, _ = draw_pairs("key", range(400), side=16)
+    assert halves_agree(pictures).double().mean() > 0.99
+    strangers = pictures.clone()
+    strangers[:, :, 8:] = pictures.roll(1, 0)[:, :, 8:]
+    assert halves_agree(strangers).double().mean() < 0.3
+    even = torch.tensor([30, 200], dtype=torch.uint8)[:, None, None, None].expand(2, 16, 16, 3)
+    assert not halves_agree(even).any()  # ground alone, nothing but brightness
 
 
 def test_pixels_and_networks_speak_of_the_same_pictures():
@@ -147,19 +147,19 @@ def test_the_distributed_archives_give_the_pictures_back(folder, write):
         assert parts[split].labels.tolist() == LABELS[part].tolist()
 
 
-def test_the_packed_form_is_unpacked_once_and_then_mapped(folder, tmp_path, monkeypatch):
+def test_the_packed_form_is_unpacked_once_and_then_mapped(folder, tmp_path, monkeypatch, is_mapped):
     packed(folder)
     parts, digest = cifar10.read_cifar10()
     labels = parts["train"].labels
     assert sorted(labels.tolist()) == list(range(8))
     assert labels.tolist() != sorted(labels.tolist())  # the file is sorted by class, what is read is not
-    means = PICTURES[labels].mean((1, 2))  # picture n has the class n
-    assert np.abs(parts["train"].pictures.mean((1, 2)) - means).max() < 4
+    means = torch.from_numpy(PICTURES)[labels].double().mean((1, 2))  # picture n has the class n
+    assert abs(parts["train"].pictures.double().mean((1, 2)) - means).max() < 4
     monkeypatch.setattr(cifar10, "_unpack", lambda path: pytest.fail("unpacked twice"))
     again, same = cifar10.read_cifar10()
     assert same == digest
-    assert isinstance(again["train"].pictures, np.memmap)
-    assert np.array_equal(again["test"].pictures, parts["test"].pictures)
+    assert is_mapped(again["train"].pictures)
+    assert torch.equal(again["test"].pictures, parts["test"].pictures)
 
 
 def test_validation_is_spread_over_the_training_part_and_classes_come_along(folder):

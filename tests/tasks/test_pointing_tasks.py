@@ -1,6 +1,8 @@
 """Point sets as tasks: sizes, splits, batches, the loss, and training answers solved by several processes."""
 
-import numpy as np
+from math import log
+from pathlib import Path
+
 import pytest
 import torch
 from forking import forks
@@ -33,7 +35,7 @@ def test_the_target_is_the_answer_closed_by_the_end(kind):
             assert target[T - 1] == EOS
             assert set(target[T:]) <= {PAD}
             assert int(batch.source_lengths[row]) == n + 1
-            assert torch.equal(batch.source[row, 1 : n + 1], torch.from_numpy(own[:n]))
+            assert torch.equal(batch.source[row, 1 : n + 1], own[:n])
             assert batch.source[row, n + 1 :].eq(0).all()
             assert batch.source[row, 0].eq(0).all()
 
@@ -46,28 +48,28 @@ def test_sizes_are_mixed_in_a_batch_and_test_sizes_may_be_new():
 
 def test_log_uniform_sizes_give_every_doubling_the_same_share():
     task = make(longest=50, spread="log-uniform", train=8)
-    drawn = task._sets("train").points(np.arange(40_000))[1]
+    drawn = task._sets("train").points(torch.arange(40_000))[1]
     assert (drawn.min(), drawn.max()) == (5, 50)
-    share = np.log(2) / np.log(51 / 5)
+    share = log(2) / log(51 / 5)
     for low in (5, 10, 20):
-        assert np.mean((drawn >= low) & (drawn < 2 * low)) == pytest.approx(share, abs=0.01)
+        assert ((drawn >= low) & (drawn < 2 * low)).double().mean() == pytest.approx(share, abs=0.01)
     for n in (5, 6, 50):
-        assert np.mean(drawn == n) == pytest.approx(np.log((n + 1) / n) / np.log(51 / 5), abs=0.004)
+        assert (drawn == n).double().mean() == pytest.approx(log((n + 1) / n) / log(51 / 5), abs=0.004)
     assert task.solved("test", range(20))[1].tolist() == [5] * 10 + [12] * 10, "test sizes are as asked for"
 
 
 def test_the_spread_decides_the_sizes_and_nothing_else():
     uniform, other = (make(longest=20, spread=spread) for spread in ("uniform", "log-uniform"))
     (a, n, _), (b, m, _) = (task.solved("valid", range(20)) for task in (uniform, other))
-    assert np.array_equal(a, b)
-    assert not np.array_equal(n, m)
+    assert torch.equal(a, b)
+    assert not torch.equal(n, m)
     fixed = make(shortest=7, longest=7, spread="log-uniform")
     assert set(fixed.solved("train", range(300))[1].tolist()) == {7}
 
 
 def test_splits_share_no_set():
     task = make(shortest=5, longest=5, tests=(5,))
-    seen = [task.solved(split, range(10))[0].tobytes() for split in ("train", "valid", "test")]
+    seen = [str(task.solved(split, range(10))[0].tolist()) for split in ("train", "valid", "test")]
     assert len(set(seen)) == 3
 
 
@@ -90,16 +92,20 @@ def test_training_batches_round_to_one_shape():
     assert all(source == (64, 10, 2) and target[1] % 4 == 0 for source, target in rounded)
 
 
+def span(sizes):
+    return int(sizes.max() - sizes.min())
+
+
 def test_groups_have_similar_sizes_and_a_few_widths():
     task = make(longest=30, groups=4, train=1000)
     plan = task.plan(0, seed=1, batch=32)
     assert [len(rows) for rows in plan] == [32] * 28, "seven pools of four batches"
     assert len({row for rows in plan for row in rows}) == 28 * 32
     assert plan == task.plan(0, seed=1, batch=32) != task.plan(1, seed=1, batch=32)
-    spans = [np.ptp(task.solved("train", rows)[1]) for rows in plan]
-    mixed = [np.ptp(task.solved("train", rows)[1]) for rows in make(longest=30).plan(0, seed=1, batch=32)]
-    assert max(spans) < 15 < min(mixed)
-    first = [task.solved("train", rows)[1].max() for rows in plan]
+    sizes = [task.solved("train", rows)[1] for rows in plan]
+    mixed = [task.solved("train", rows)[1] for rows in make(longest=30).plan(0, seed=1, batch=32)]
+    assert max(map(span, sizes)) < 15 < min(map(span, mixed))
+    first = [int(own.max()) for own in sizes]
     assert first != sorted(first), "groups take turns at random"
     batches = [task.batch("train", rows) for rows in plan]
     assert {batch.source.shape[1] for batch in batches} <= {9, 13, 17, 21, 25, 29, 31}
@@ -110,8 +116,8 @@ def test_groups_have_similar_sizes_and_a_few_widths():
 def test_sizes_alone_are_those_of_the_sets():
     for spread in ("uniform", "log-uniform"):
         sets = PointSets("hull", "1 train", 5, 50, spread)
-        numbers = np.array([5, 0, 77_000])
-        assert np.array_equal(sets.sizes(numbers), sets.points(numbers)[1])
+        numbers = torch.tensor([5, 0, 77_000])
+        assert torch.equal(sets.sizes(numbers), sets.points(numbers)[1])
 
 
 def test_rounding_changes_no_loss():
@@ -139,7 +145,7 @@ def test_the_loss_is_the_sum_of_minus_log_probabilities():
 
 @pytest.mark.parametrize(
     ("spread", "name"),
-    [("uniform", "tsp-3-6-1-train-50-v3.npy"), ("log-uniform", "tsp-3-6-log-uniform-1-train-50-v3.npy")],
+    [("uniform", "tsp-3-6-1-train-50-v4.pt"), ("log-uniform", "tsp-3-6-log-uniform-1-train-50-v4.pt")],
     ids=["uniform", "log-uniform"],
 )
 def test_many_sets_are_solved_by_processes_into_one_file(tmp_path, monkeypatch, capsys, spread, name):
@@ -147,18 +153,19 @@ def test_many_sets_are_solved_by_processes_into_one_file(tmp_path, monkeypatch, 
     monkeypatch.setattr(solving, "LOOK", 0.0)
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
     sets = PointSets("tsp", "1 train", 3, 6, spread)
-    numbers = np.array([7, 49, 0])
+    numbers = torch.tensor([7, 49, 0])
     with forks():
         found = solved(sets, 50, processes=2)
-    assert np.array_equal(found[numbers], sets.answers(numbers)), "asked for before they are there"
+    assert torch.equal(found[numbers].long(), sets.answers(numbers)), "asked for before they are there"
     assert capsys.readouterr().err == "tsp: 50 point sets are solved while training\n"
     for worker in found._workers:
         assert worker.wait(timeout=60) == 0
-    assert np.array_equal(found[numbers], sets.answers(numbers))
+    assert torch.equal(found[numbers].long(), sets.answers(numbers))
     assert [path.name for path in (tmp_path / "points").iterdir()] == [name]
     again = solved(sets, 50)
-    assert isinstance(again, np.memmap)
-    assert np.array_equal(again, sets.answers(np.arange(50)))
+    if (maps := Path("/proc/self/maps")).exists():
+        assert str(tmp_path / "points" / name) in maps.read_text(), "it is mapped, not read"
+    assert torch.equal(again.long(), sets.answers(torch.arange(50)))
     assert capsys.readouterr().err == "", "the second time it is there"
 
 
@@ -170,11 +177,11 @@ def test_parts_that_another_run_has_solved_are_read(tmp_path, monkeypatch):
     sets = PointSets("hull", "1 train", 5, 9)
     found = solved(sets, 50, folder=str(tmp_path))
     assert found._workers == []
-    numbers = np.array([20, 3, 31, 49])
+    numbers = torch.tensor([20, 3, 31, 49])
     right = sets.answers(numbers)
-    np.save(found.folder / "1.npy", np.full((16, sets.width), 5, dtype=np.int8))
+    torch.save(torch.full((16, sets.width), 5, dtype=torch.int8), found.folder / "1.pt")
     rows = found[numbers]
-    assert np.array_equal(rows[[1, 3]], right[[1, 3]])
+    assert torch.equal(rows[[1, 3]], right[[1, 3]])
     assert (rows[[0, 2]] == 5).all()
 
 
@@ -185,11 +192,11 @@ def test_a_process_that_fails_is_named(tmp_path, monkeypatch):
         found = solved(PointSets("riddle", "1 train", 5, 9), 50, folder=str(tmp_path), processes=1)
     found._workers[0].wait(timeout=60)
     with pytest.raises(DataError, match=r"^riddle: solving failed: KeyError: 'riddle'\.$"):
-        found[np.array([1])]
+        found[torch.tensor([1])]
 
 
 def test_a_batch_of_own_points_has_no_answer():
-    batch = own_batch([np.array([[0.5, 0.5]]), np.array([[0.1, 0.2], [0.3, 0.4]])])
+    batch = own_batch([torch.tensor([[0.5, 0.5]]), torch.tensor([[0.1, 0.2], [0.3, 0.4]])])
     assert batch.source.shape == (2, 3, 2)
     assert batch.target.tolist() == [[EOS], [EOS]]
     assert positions(torch.tensor([PAD, EOS, FIRST, FIRST + 4])).tolist() == [0, 0, 1, 5]
@@ -199,13 +206,13 @@ def test_a_batch_of_own_points_has_no_answer():
     ("sets", "text"),
     [
         ([], "own_batch: `sets` has no point set; expected one or more."),
-        ([np.zeros((0, 2))], "own_batch, set 0: `points` has no rows; expected one or more."),
+        ([torch.zeros(0, 2)], "own_batch, set 0: `points` has no rows; expected one or more."),
         (
-            [np.zeros((3, 2)), np.zeros((3, 1))],
+            [torch.zeros(3, 2), torch.zeros(3, 1)],
             "own_batch, set 1: `points` has shape (3, 1); expected (n, 2), one point a row.",
         ),
         (
-            [np.array([[0.0, np.nan]])],
+            [torch.tensor([[0.0, torch.nan]])],
             "own_batch, set 0: point 0 has [0.0, nan]; expected finite numbers.",
         ),
     ],

@@ -1,5 +1,5 @@
-import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from train_support import TinySettings, TinyTask
@@ -69,9 +69,9 @@ def test_with_other_processes_an_epoch_goes_on_after_the_same_share(were: int, p
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=30), st.integers(2, 4))
-def test_joined_batches_of_arrays_are_those_of_lists(counts: list[int], least: int) -> None:
-    starts = np.concatenate([[0], np.cumsum(counts)])
-    plan = Plan(np.arange(starts[-1]), starts)
+def test_joined_batches_of_tensors_are_those_of_lists(counts: list[int], least: int) -> None:
+    starts = torch.tensor([0, *counts]).cumsum(0)
+    plan = Plan(torch.arange(sum(counts)), starts)
     joined = join_small(plan, least)
     assert list(joined) == list(join_small(list(plan), least))
     if sum(counts) >= least:
@@ -79,8 +79,8 @@ def test_joined_batches_of_arrays_are_those_of_lists(counts: list[int], least: i
         assert all(len(rows) >= least for rows in joined)
 
 
-def test_a_plan_whose_batches_are_large_enough_stays_in_its_arrays() -> None:
-    plan = Plan(np.arange(6), np.array([0, 2, 6]))
+def test_a_plan_whose_batches_are_large_enough_stays_in_its_tensors() -> None:
+    plan = Plan(torch.arange(6), torch.tensor([0, 2, 6]))
     assert join_small(plan, 2) is plan
 
 
