@@ -62,6 +62,19 @@ def test_hulls_are_scipys(n):
         assert found[found >= 0].tolist() == right[first:] + right[:first]
 
 
+@pytest.mark.parametrize(
+    "height",
+    [lambda x: x * x, lambda x: -x * x, lambda x: x % 2 * x * x, lambda x: (x - 20).abs(), lambda x: x**3],
+)
+def test_hulls_of_points_on_a_curve_are_scipys(height):
+    """Most points are corners, or most are none, some of them only when others have gone."""
+    x = torch.randperm(41)
+    points = torch.stack([x, height(x)], 1).double()
+    right = ConvexHull(points.numpy()).vertices.tolist()
+    first = right.index(min(right))
+    assert one(g.hulls, points) == right[first:] + right[:first]
+
+
 @pytest.mark.parametrize(("n", "mean"), [(5, 4.22), (10, 5.94), (20, 7.81), (50, 10.17)])
 def test_hulls_have_the_expected_number_of_corners(n, mean):
     found = g.hulls(random_sets(3000, n), torch.full((3000,), n))

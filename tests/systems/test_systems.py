@@ -190,6 +190,8 @@ def test_points_come_as_lists_arrays_or_tensors_and_are_checked(trained):
     assert system.point(POINTS).right == [0, 1, 2, 5]
     with pytest.raises(RegardError, match=r"^point: `points` has shape \(6, 1\)"):
         system.point([[x] for x, _ in POINTS])
+    with pytest.raises(RegardError, match=r"^point: `points` has no rows; expected one or more\.$"):
+        system.point(np.zeros((0, 2)))
     with pytest.raises(RegardError, match=r"point, set 1: point 0 has \[nan, 0.0\]"):
         system.point([POINTS, [[float("nan"), 0.0]] * 5])
 
