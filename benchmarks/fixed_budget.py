@@ -84,12 +84,11 @@ def measure(config: RunConfig, task: Task, seconds: float, split: Split) -> dict
         opened = open_run(Path(folder) / "run", device="cpu")
         began = now()
         found = evaluate(opened.model, opened.task, split, decoding=config.decode).summary()
-    return {
+    return found | {
         "steps": steps,
         "seconds": round(clock.times[steps] - clock.times[0], 1),
         "translating": round(now() - began, 1),
         "parameters": sum(p.numel() for p in opened.model.parameters()),
-        **found,
     }
 
 
@@ -163,7 +162,7 @@ def main() -> None:
         return
     torch.set_num_threads(1)
     names = options.only.split(";") if options.only else list(MODELS)
-    task = create_task(config_of(names[0], 1))  # that of all of them
+    task = create_task(config_of(names[0], 1, options.set))  # that of all of them
     found = json.loads(options.out.read_text(encoding="utf-8")) if options.out.exists() else []
     for seed in map(int, options.seeds.split(",")):
         for name in names:
