@@ -6,7 +6,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -75,16 +75,17 @@ def together(work: Path, name: str, trainings: int, patience: float = 120.0) -> 
 
 
 class Clock:
-    """Progress that keeps the time of each report."""
+    """Progress that keeps the time of each report: of the day, or what `now` says."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self.times: dict[int, float] = {}
+        self.now = now
 
     def start(self, step: int, steps: int) -> None:
-        self.times[step] = time.monotonic()
+        self.times[step] = self.now()
 
     def update(self, view: Any) -> None:
-        self.times[view.step] = time.monotonic()
+        self.times[view.step] = self.now()
 
     def note(self, text: str) -> None: ...
     def stop(self) -> None: ...
@@ -116,14 +117,14 @@ class Speed(NamedTuple):
         return max(int(0.97 * self.rate * (seconds - self.beginning)), 1)
 
 
-def speed(config: Any, task: Any, run: Path, tried: int) -> Speed:
+def speed(config: Any, task: Any, run: Path, tried: int, now: Callable[[], float] = time.monotonic) -> Speed:
     """The speed of a training, told by a short one."""
     from regard.train.config import override
     from regard.train.loop import fit
     from regard.train.run import build_model
 
     short = override(config, [f"train.steps={tried}"])
-    clock = Clock()
+    clock = Clock(now)
     fit(build_model(short, task), task, short, run=run, progress=clock)
     return Speed.of(clock.times)
 

@@ -1,10 +1,24 @@
 """Tables and pictures of the experiments: what `regard compare` and the recipes of a corpus recorded."""
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
-from records import UNMEASURED, facts, in_order, markdown, markers, newest, notes, papers, recorded, words
+from records import (
+    UNMEASURED,
+    benchmark,
+    facts,
+    in_order,
+    markdown,
+    markers,
+    newest,
+    notes,
+    papers,
+    recorded,
+    words,
+)
 
 from regard.compare.report import size
 from regard.evaluate.results import Result, read_results
@@ -125,6 +139,51 @@ def _draw_lengths(found: list[Result], path: Path) -> None:
 
 def _headline(found: list[Result]) -> str:
     return str(found[0].details["measures"][0][0])
+
+
+# One budget for all ----------------------------------------------------------------------------------------
+
+BUDGET = {  # columns, and how the means of a record are shown there
+    "BLEU": ("bleu", "{:.1f}"),
+    "BLEU, 51 and more words": ("bleu_longest", "{:.1f}"),
+    "chrF": ("chrf", "{:.1f}"),
+    "alignment error rate": ("alignment", "{:.2f}"),
+    "of the word read": ("alignment_read", "{:.2f}"),
+}
+
+
+def budget_table(folder: Path, name: str) -> str:
+    """A row for each model that had the same budget: what it reached, and what it did with its seconds."""
+    found = benchmark(folder, name)
+    if not found:
+        return UNMEASURED
+    header = ["model", *BUDGET, "parameters", "updates", "seconds", "seconds to translate"]
+    body = []
+    for result in found:
+        of = result.details
+        quality = [_spread(of, key, shown) for key, shown in BUDGET.values()]
+        costs = [f"{of['means'][key]:.0f}" for key in ("steps", "seconds", "translating")]
+        body.append([of["model"], *quality, _parameters(result), *costs])
+    first = found[0]
+    made = facts(
+        {
+            "budget": f"{first.details['budget']:g} processor seconds",
+            "split": first.details["split"],
+            "seeds": str(len(first.seeds)),
+            "date": first.date,
+            "machine": first.machine,
+        }
+    )
+    said = recorded("Values are means over the seeds with the standard deviation.")
+    return "\n\n".join([recorded(markdown(header, body)), made, said])
+
+
+def _spread(of: Mapping[str, Any], key: str, shown: str) -> str:
+    """Mean ± standard deviation; nothing where it was not measured."""
+    if key not in of["means"]:
+        return ""
+    mean, std = (shown.format(of[kind][key]) for kind in ("means", "std"))
+    return f"{mean} ± {std}"
 
 
 # The recipes of a corpus ------------------------------------------------------------------------------------

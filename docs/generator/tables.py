@@ -19,6 +19,7 @@ MAKERS: dict[str, Callable[[Path, str], str]] = {  # of the marker <!-- KIND: NA
     "lengths": experiments.lengths_table,
     "bars": experiments.bars_picture,
     "corpus": experiments.corpus_table,  # the end of the recipes' names
+    "budget": experiments.budget_table,  # the name of the benchmark's records
     "layers": costs.layers_table,  # the device, cpu or cuda
     "attention": costs.attention_table,
     "growth": costs.growth_table,

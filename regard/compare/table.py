@@ -124,11 +124,12 @@ def _costs(trainings: Sequence[Training]) -> dict[str, Any]:
 
 
 def _by_name(measured: Sequence[Measured]) -> dict[str, list[str]]:
+    """Each measure that all seeds have, so that no mean is one of fewer."""
     found: dict[str, list[str]] = {}
     for one in measured:
         for name, text in one.measures:
             found.setdefault(name, []).append(text)
-    return found
+    return {name: texts for name, texts in found.items() if len(texts) == len(measured)}
 
 
 def _together(texts: Sequence[str], exact: Sequence[float] = ()) -> str:

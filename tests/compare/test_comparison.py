@@ -534,6 +534,18 @@ def test_shown_values_are_averaged_with_their_decimals_and_unit():
     assert together(["61.0 %", "62.0 %"], [0.61, 0.62]) == "61.5 ± 0.7 %"
 
 
+def test_a_measure_that_only_some_seeds_have_is_no_mean(alone):
+    run, found = alone["additive", 1]
+    more = replace(found, measures=(*found.measures, ("BLEU, unknown words left", "3.00")))
+    comparison = Comparison("x", plan("rnnsearch-reverse").variants, (1, 2))
+    outcomes = [
+        compare.Outcome("rnnsearch-reverse", seed, "finished", "", read_training(run), each)
+        for seed, each in ((1, more), (2, found))
+    ]
+    [row] = compare_table.summarize(comparison, outcomes)["variants"]
+    assert list(row["measures"]) == [name for name, _ in found.measures]
+
+
 def test_a_paper_value_for_an_unknown_variant_is_an_error(tmp_path):
     table = compare_table.summarize(Comparison("x", plan("rnnsearch-reverse").variants, (1,)), [])
     with pytest.raises(DataError, match="record: `paper` has 'dott'; expected the name of a variant"):
