@@ -60,6 +60,7 @@ class NTMConfig(Settings, key="ntm"):
     reach: int = 1  # a head moves by -reach … reach rows
     learnt: tuple[Part, ...] = ("reads",)  # which first values are learnt; the others are constants
     blank: float = 1e-6  # every cell of a memory that is not learnt
+    input_gain: float = 1.0  # of the controller's first weights for the inputs, beside those for the reads
     gate_bias: float = 0.0  # added to the first bias of the heads' gates: below 0, heads start by location
     forget_bias: float = 0.0  # added to the first bias of an LSTM's forget gates: above 0, it forgets less
     kernel: Literal["auto", "reference", "ntm"] = "auto"  # how a whole sequence runs
@@ -111,6 +112,8 @@ class NTM(Model):
         )
         sizes = {"width": M, "reads": R, "writes": config.write_heads, "reach": config.reach}
         self.heads = Heads(inputs=config.hidden, **sizes, gate_bias=config.gate_bias)
+        with torch.no_grad():  # the columns for the reads stand behind them
+            next(self.controller.layers[0].parameters())[:, : config.inputs] *= config.input_gain
         if isinstance(self.controller, StackedLSTM):
             self.controller.open_forget_gates(config.forget_bias)
         self.output = nn.Linear(config.hidden + R * M, config.outputs)

@@ -2,7 +2,8 @@
 
 A training run walks through *plans*. A plan is one epoch as a list of batches, each batch a list of example
 numbers; it depends on the seed and the epoch alone, so that a run can go on at any step without replaying
-what came before. Tasks with generated data use the example numbers as seeds.
+what came before. (Where a task waits for the loss, it also depends on a number that the checkpoint keeps.)
+Tasks with generated data use the example numbers as seeds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -119,7 +120,7 @@ class DrawnTask(SettledTask):
     def allowed(self, epoch: int) -> int:
         """How many of the kinds of training an epoch draws from, the first ones: all.
 
-        The number of the epoch, or, where plans wait for the loss, of the learnt epochs before it.
+        `epoch` is its number, or, where plans wait for the loss, that of the learnt epochs before it.
         """
         return self.kinds("train")
 
