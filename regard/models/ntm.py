@@ -60,6 +60,7 @@ class NTMConfig(Settings, key="ntm"):
     reach: int = 1  # a head shifts by -reach … reach rows
     learnt: tuple[Part, ...] = ("reads",)  # parts whose initial values are learnt; the others are constant
     blank: float = 1e-6  # initial value of every memory cell, if not learnt
+    input_gain: float = 1.0  # factor on the controller's initial weights for the inputs
     gate_bias: float = 0.0  # added to the initial bias of the heads' gates: below 0, heads start by location
     forget_bias: float = 0.0  # added to the initial bias of an LSTM's forget gates: above 0, it forgets less
     kernel: Literal["auto", "reference", "ntm"] = "auto"  # how whole sequences run
@@ -111,6 +112,8 @@ class NTM(Model):
         )
         sizes = {"width": M, "reads": R, "writes": config.write_heads, "reach": config.reach}
         self.heads = Heads(inputs=config.hidden, **sizes, gate_bias=config.gate_bias)
+        with torch.no_grad():  # the columns for the reads stand behind them
+            next(self.controller.layers[0].parameters())[:, : config.inputs] *= config.input_gain
         if isinstance(self.controller, StackedLSTM):
             self.controller.open_forget_gates(config.forget_bias)
         self.output = nn.Linear(config.hidden + R * M, config.outputs)

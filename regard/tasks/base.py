@@ -2,7 +2,8 @@
 
 A training run walks through *plans*. A plan is one epoch as a list of batches, each batch a list of example
 numbers; it depends on the seed and the epoch alone, so that a run can go on at any step without replaying
-what came before. Tasks with generated data use the example numbers as seeds.
+what came before. (Where a task waits for the loss, it also depends on a number that the checkpoint keeps.)
+Tasks with generated data use the example numbers as seeds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -117,12 +118,16 @@ class DrawnTask(SettledTask):
         return 1
 
     def allowed(self, epoch: int) -> int:
-        """How many of the kinds of training an epoch draws from, the first ones: all."""
+        """How many of the kinds of training an epoch draws from, the first ones: all.
+
+        `epoch` is its number, or, where plans wait for the loss, that of the learnt epochs before it.
+        """
         return self.kinds("train")
 
-    def plan(self, epoch: int, *, seed: int, batch: int) -> list[list[int]]:
+    def plan(self, epoch: int, *, seed: int, batch: int, learnt: int | None = None) -> list[list[int]]:
         """About `train` fresh examples, `batch` of one kind at a time."""
-        kinds, allowed, chance = self.kinds("train"), self.allowed(epoch), Random(f"{seed} {epoch}")
+        allowed = self.allowed(epoch if learnt is None else learnt)
+        kinds, chance = self.kinds("train"), Random(f"{seed} {epoch}")
         first = chance.randrange(NUMBERS)
         return [
             [(first + number) * kinds + kind for number in range(start, start + batch)]
@@ -161,6 +166,19 @@ class WordListTask:
 def class_loss(scores: Tensor, labels: Tensor) -> Loss:
     """(B, classes) scores, (B,) labels -> cross-entropy, summed."""
     return Loss(F.cross_entropy(scores.float(), labels, reduction="sum"), torch.ones_like(labels).sum())
+
+
+@runtime_checkable
+class Waiting(Protocol):
+    """A task whose plans wait for the loss: they depend on the seed, the epoch and how many were learnt."""
+
+    def learnt(self, loss: float) -> bool:
+        """Whether an epoch with this training loss counts."""
+
+    def plan(
+        self, epoch: int, *, seed: int, batch: int, learnt: int | None = None
+    ) -> Sequence[Sequence[int]]:
+        """The batches of an epoch, of those before which so many were learnt; None: all of them."""
 
 
 @runtime_checkable

@@ -113,15 +113,27 @@ class BitTask(DrawnTask):
 
 
 class GrowingTask(BitTask):
-    """A task whose longest sequences may come later: `curriculum` epochs until all shapes are drawn."""
+    """A task whose longest sequences may come later: `curriculum` epochs until all shapes are drawn.
+
+    With `until`, only an epoch whose training loss came down to it counts as one of them.
+    """
 
     def __init__(self, settings: Any) -> None:
         super().__init__(settings)
         check_sizes(self.name, settings, "curriculum", least=0)
+        if not 0 <= settings.until < math.inf:
+            raise ConfigError(f"{self.name}: `until` has {settings.until}; expected 0 or more.")
 
     def allowed(self, epoch: int) -> int:
         count, epochs = len(self.trained()), self.settings.curriculum
         return min(count, math.ceil(count * (epoch + 1) / epochs)) if epochs else count
+
+    def learnt(self, loss: float) -> bool:
+        return loss <= self.settings.until
+
+    def plan(self, epoch: int, *, seed: int, batch: int, learnt: int | None = None) -> list[list[int]]:
+        waits = bool(self.settings.until)
+        return super().plan(epoch, seed=seed, batch=batch, learnt=learnt if waits else None)
 
 
 def costs(logits: Tensor, batch: BitBatch) -> Tensor:

@@ -49,6 +49,7 @@ class CopySettings:
     longest: int = 20
     tested: tuple[int, ...] = (20, 10, 30, 40, 60, 80, 120)
     curriculum: int = 0  # epochs until the longest sequences come; 0: from the start
+    until: float = 0.0  # the loss of an epoch after which the curriculum goes on; 0: any
     train: int = 10_000
     valid: int = 320
     test: int = 64
@@ -96,6 +97,7 @@ class RepeatCopySettings:
     most: int = 10
     tested: tuple[tuple[int, int], ...] = ((10, 10), (20, 10), (10, 20))
     curriculum: int = 0
+    until: float = 0.0
     train: int = 10_000
     valid: int = 400
     test: int = 64
@@ -108,7 +110,10 @@ class RepeatCopySettings:
     sentence="Write a sequence as many times as requested, then an end marker.",
 )
 class RepeatCopyTask(GrowingTask):
-    """Write down what was read as often as was asked, then say that it is over."""
+    """Write down what was read as often as was asked, then say that it is over.
+
+    Its curriculum begins with one copy of every length, then adds copies.
+    """
 
     Settings = RepeatCopySettings
     name = "repeat-copy"
@@ -117,6 +122,9 @@ class RepeatCopyTask(GrowingTask):
 
     def sizes(self) -> dict[str, int]:
         return {"inputs": self.settings.bits + 2, "outputs": self.settings.bits + 1}
+
+    def trained(self) -> list[Shape]:
+        return sorted(super().trained(), key=lambda shape: shape[::-1])
 
     def needs(self, shape: Shape) -> int:
         return shape[0] * self.settings.bits
@@ -148,6 +156,7 @@ class AssociativeRecallSettings:
     most: int = 6
     tested: tuple[int, ...] = (10, 6, 8, 12, 15, 20)
     curriculum: int = 0
+    until: float = 0.0
     train: int = 10_000
     valid: int = 320
     test: int = 128

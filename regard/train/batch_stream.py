@@ -1,5 +1,6 @@
 """The endless walk through the epochs' plans: a place in it is two numbers, so a run can go on anywhere."""
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -7,7 +8,7 @@ import torch
 
 from regard.data.batches import Plan
 from regard.errors import DataError
-from regard.tasks.base import Task
+from regard.tasks.base import Task, Waiting
 
 
 class Stream:
@@ -27,16 +28,23 @@ class Stream:
         process: int,
         epoch: int = 0,
         position: int = 0,
+        learnt: int = 0,
     ) -> None:
         self.task = task
         self.seed, self.batch = seed, batch
         self.processes, self.process = processes, process
-        self.epoch, self.position = epoch, position
+        self.epoch, self.position, self.learnt = epoch, position, learnt
         self._plan = self._plan_epoch()
 
-    def next(self) -> list[int]:
-        """This process's rows of the next batch."""
+    @property
+    def waits(self) -> bool:
+        """Whether the next batch depends on the loss of those before it."""
+        return isinstance(self.task, Waiting) and self.position >= len(self._plan)
+
+    def next(self, loss: float = math.nan) -> list[int]:
+        """This process's rows of the next batch; `loss` is that of the epoch's updates so far."""
         if self.position >= len(self._plan):
+            self.learnt += isinstance(self.task, Waiting) and self.task.learnt(loss)
             self.epoch, self.position = self.epoch + 1, 0
             self._plan = self._plan_epoch()
         rows = self._plan[self.position]
@@ -44,13 +52,17 @@ class Stream:
         return list(rows[self.process :: self.processes])
 
     def _plan_epoch(self) -> Sequence[Sequence[int]]:
-        return plan_epoch(self.task, self.epoch, seed=self.seed, batch=self.batch, processes=self.processes)
+        how = {"seed": self.seed, "batch": self.batch, "processes": self.processes, "learnt": self.learnt}
+        return plan_epoch(self.task, self.epoch, **how)
 
 
-def plan_epoch(task: Task, epoch: int, *, seed: int, batch: int, processes: int) -> Sequence[Sequence[int]]:
+def plan_epoch(
+    task: Task, epoch: int, *, seed: int, batch: int, processes: int, learnt: int = 0
+) -> Sequence[Sequence[int]]:
     """The batches of an epoch that so many processes share."""
     # `batch` is per process; the plan holds what all of them do together
-    plan = task.plan(epoch, seed=seed, batch=batch * processes)
+    how = {"seed": seed, "batch": batch * processes}
+    plan = task.plan(epoch, **how, learnt=learnt) if isinstance(task, Waiting) else task.plan(epoch, **how)
     joined = join_small(plan, processes) if processes > 1 else plan
     if not joined:
         raise DataError(

@@ -38,6 +38,9 @@ class State:
     step: int = 0  # updates, including skipped ones
     epoch: int = 0
     position: int = 0  # batches of the epoch's plan that were used
+    learnt: int = 0  # epochs before it whose loss came down to what the task waits for
+    epoch_total: float = 0.0  # loss of the epoch's updates
+    epoch_count: float = 0.0
     processes: int = 1  # the plan and the random states are theirs
     evaluated: int = 0  # the last step with a known validation loss
     best_loss: float | None = None

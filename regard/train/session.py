@@ -168,7 +168,12 @@ class Session:
             )
         process = self.accelerator.process_index
         self.stream = Stream(
-            self.task, **how, position=self.state.position, processes=self.processes, process=process
+            self.task,
+            **how,
+            position=self.state.position,
+            learnt=self.state.learnt,
+            processes=self.processes,
+            process=process,
         )
 
     def _open_views(self, cleanup: ExitStack, progress: Progress | None) -> None:

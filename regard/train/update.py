@@ -73,7 +73,7 @@ def _turn(run: Session, player: Player | None) -> _Turn:
         if run.processes > 1 and len(gradients) < len(run.parameters):
             _check_unused(run)
         norm = total_norm(gradients).to(sums)
-        if run.device.type != "cpu":
+        if run.device.type != "cpu" and not run.stream.waits:
             run.ahead = _next(run)  # made while the device works
         # read all numbers at once: each read waits for the device, which then waits for the host
         total, count, stop, size = torch.cat([run.accelerator.reduce(sums), norm[None]]).tolist()
@@ -136,14 +136,18 @@ def _accumulate(run: Session, player: Player | None) -> Tensor:
 
 def _take(run: Session) -> Any:
     """The next batch, which moves the place in the data."""
+    epoch = run.state.epoch
     batch, run.state.epoch, run.state.position = run.ahead or _next(run)
-    run.ahead = None
+    run.ahead, run.state.learnt = None, run.stream.learnt
+    if run.state.epoch != epoch:
+        run.state.epoch_total = run.state.epoch_count = 0.0
     return batch
 
 
 def _next(run: Session) -> tuple[Any, int, int]:
     """The stream's next batch, and the place behind it."""
-    batch = run.task.batch("train", run.stream.next())
+    count = run.state.epoch_count
+    batch = run.task.batch("train", run.stream.next(run.state.epoch_total / count if count else math.nan))
     if run.captured is not None and isinstance(batch, Rounding):
         batch = batch.rounded()
     return batch, run.stream.epoch, run.stream.position
@@ -171,6 +175,8 @@ def _count(run: Session, turns: list[_Turn], seconds: float) -> None:
     total, count = sum(turn.total for turn in first), sum(turn.units for turn in first)
     run.state.units += count
     run.state.training_seconds += seconds
+    run.state.epoch_total += total
+    run.state.epoch_count += count
     run.state.window_total += total
     run.state.window_count += count
     run.state.window_seconds += seconds

@@ -101,6 +101,24 @@ def test_a_bias_of_the_gates_is_added_to_gates_alone():
         )
 
 
+@pytest.mark.parametrize("controller", ["lstm", "feedforward"])
+def test_a_gain_strengthens_what_the_inputs_say_alone(controller):
+    projected = []
+    for gain in (1.0, 3.0):
+        torch.manual_seed(offset_seed(0))
+        model = NTM(NTMConfig(**SIZES, controller=controller, layers=2, input_gain=gain))
+        rest = {
+            name: p for name, p in model.named_parameters() if not name.startswith("controller.layers.0.w")
+        }
+        inputs = torch.zeros(1, 1, 5)
+        (silent, reads), (spoken, _) = model.controller.project(inputs), model.controller.project(inputs + 1)
+        projected.append((spoken - silent, reads, rest))
+    (said, reads, rest), (louder, same_reads, same_rest) = projected
+    assert_close(louder, 3 * said)
+    assert_close(same_reads, reads)
+    assert_close(same_rest, rest)
+
+
 def test_constants_are_no_parameters_and_are_not_saved():
     kept = NTM(NTMConfig(**SIZES)).state_dict()
     assert "first_reads" in kept

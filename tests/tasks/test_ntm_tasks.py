@@ -205,6 +205,13 @@ def test_a_curriculum_begins_with_short_sequences_and_ends_with_all():
     assert [longest(epoch) for epoch in (0, 1, 3, 9)] == [5, 10, 20, 20]
 
 
+def test_the_curriculum_of_repeat_copy_begins_with_one_copy_of_every_length():
+    task = RepeatCopyTask(RepeatCopySettings(curriculum=10, train=2000))
+    for epoch in range(10):
+        shapes = {task.shape("train", rows[0]) for rows in task.plan(epoch, seed=1, batch=2)}
+        assert shapes == {(length, copies) for length in range(1, 11) for copies in range(1, epoch + 2)}
+
+
 def test_the_test_split_has_every_tested_shape():
     task = RepeatCopyTask(RepeatCopySettings(tested=((2, 3), (1, 5)), test=10))
     plan = task.evaluation_plan("test", batch=4)
@@ -224,6 +231,8 @@ def test_the_test_split_has_every_tested_shape():
         (CopyTask, {"tested": ()}, "copy: `tested` has no shapes; expected at least one."),
         (CopyTask, {"bits": 0}, "copy: `bits` has 0; expected 1 or more."),
         (CopyTask, {"curriculum": -1}, "copy: `curriculum` has -1; expected 0 or more."),
+        (CopyTask, {"until": -0.1}, "copy: `until` has -0.1; expected 0 or more."),
+        (CopyTask, {"until": math.inf}, "copy: `until` has inf; expected 0 or more."),
         (CopyTask, {"test": 0}, "copy: `test` has 0; expected 1 or more."),
         (
             RepeatCopyTask,
