@@ -89,7 +89,7 @@ class FewShotSettings:
     ),
 )
 class FewShotTask(DrawnTask):
-    """Which of an episode's N classes is a drawing of?"""
+    """Name the class of a drawing, among the N classes of an episode."""
 
     Settings = FewShotSettings
     gives = "episodes of few examples"
