@@ -29,7 +29,7 @@ Room = Callable[[str, int], Tensor]  # (name, size) -> an integer tensor (size,)
 
 
 class LengthTable:
-    """The lengths of too many examples for a tensor; a subclass looks them up."""
+    """The lengths of examples that are too many to fit into a tensor; a subclass looks them up."""
 
     def __len__(self) -> int:
         raise NotImplementedError

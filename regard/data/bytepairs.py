@@ -94,8 +94,8 @@ class DroppedMerges:
     """Text cut into byte-pairs, each possible merge skipped with probability `share`.
 
     The first `draws` occurrences of a word are sampled; later ones reuse one of those samples, since frequent
-    words would take most of the time and show nothing new. The result depends on the seed and the order of
-    the texts alone.
+    words would take most of the time and show nothing new. The result depends only on the seed and on the
+    texts in their order.
     """
 
     def __init__(

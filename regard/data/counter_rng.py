@@ -52,7 +52,7 @@ def unsigned(words: Tensor) -> Tensor:
 
 
 def unit(words: Tensor) -> Tensor:
-    """Random words -> [0, 1) in multiples of 2⁻²⁴: exact in float32, as are sums of their products."""
+    """Random words -> [0, 1) on a grid of 2⁻²⁴, where float32 is exact and so are sums of products."""
     return high_bits(words, 24).float().mul_(2.0**-24)
 
 

@@ -1,8 +1,8 @@
 """Pictures: from files and bytes to squares of pixels, and to batches for decoding.
 
 Anything that Pillow opens is accepted: grey, palette, transparency (composited onto white), sixteen bits,
-rotated by the camera (turned upright), animated (the first frame). Everything else raises a DataError: not an
-image, a truncated file, fewer than SMALLEST pixels a side, more than LARGEST in all, a file of more than
+rotated by the camera (turned upright), animated (the first frame). Refused with a DataError: anything that is
+not an image, truncated files, fewer than SMALLEST pixels a side, more than LARGEST in all, files of more than
 HEAVIEST bytes. Sizes are checked before anything large is read or decoded.
 """
 
