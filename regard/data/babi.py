@@ -1,12 +1,12 @@
-"""The bAbI tasks, version 1.2: twenty kinds of question about short stories.
+"""The bAbI tasks, version 1.2: twenty types of question about short stories.
 
     1 Mary moved to the bathroom.
     2 John went to the hallway.
     3 Where is Mary? <tab> bathroom <tab> 1
 
-Numbers start again at 1 with each story; a question names the lines that support its answer. The sets are
-`en` (1,000 training questions a task) and `en-10k`. They are read from the archive as it is distributed, from
-one packed by xz, or from the extracted folder, in `task.data` or REGARD_DATA, in which `babi/` may hold them.
+Line numbers restart at 1 with each story; a question lists the lines that support its answer. The sets are
+`en` (1,000 training questions per task) and `en-10k`. They are read from the archive as distributed, one
+repacked with xz, or the extracted folder, in `task.data` or REGARD_DATA or the subfolder `babi/`.
 
 Weston, Bordes, Chopra, Rush, van Merriënboer, Joulin, Mikolov. Towards AI-complete question answering: a set
 of prerequisite toy tasks. 2015. https://arxiv.org/abs/1502.05698
@@ -23,7 +23,7 @@ from regard.data.folders import find_file, reading
 from regard.data.questions import Question, Sentence, cut_sentence
 from regard.errors import DataError
 
-BabiSet = Literal["en", "en-10k", "dataset"]  # dataset: rows in memory, which no file holds
+BabiSet = Literal["en", "en-10k", "dataset"]  # dataset: rows in memory instead of files
 HOME = "https://research.facebook.com/downloads/babi/ (tasks_1-20_v1-2.tar.gz)."
 TASKS = range(1, 21)
 NAMES = (
@@ -70,7 +70,7 @@ def read_babi(
 
 
 def read_files(babi_set: BabiSet, *, data: str = "") -> Files:
-    """The files of a set, wherever they lie."""
+    """The files of a set, from an archive or a folder."""
     found = find_file("babi", (babi_set, *PACKED), data=data, folders=FOLDERS, home=HOME)
     files = _read_place(found, babi_set)
     if not files:
@@ -78,7 +78,7 @@ def read_files(babi_set: BabiSet, *, data: str = "") -> Files:
     return files
 
 
-@lru_cache(maxsize=2)  # an archive is unpacked whole, and asked for its forty files one after the other
+@lru_cache(maxsize=2)  # an archive is unpacked whole, and its forty files are requested one by one
 def _read_place(place: Path, babi_set: str) -> Files:
     texts = _folder_texts(place) if place.is_dir() else _archive_texts(place)
     named = ((_FILE.search(name), text) for name, text in texts)
@@ -99,12 +99,12 @@ def _archive_texts(path: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def parse(text: bytes, task: int, name: str) -> list[Question]:
-    """The questions of a file; a line that is none of the format's is named."""
+    """The questions of a file; an error names a malformed line."""
     questions: list[Question] = []
     story: list[Sentence] = []
-    places: dict[int, int] = {}  # the line's number -> its sentence's position in the story
+    places: dict[int, int] = {}  # line number -> position of its sentence in the story
     origin = -1
-    cut = lru_cache(maxsize=None)(cut_sentence)  # few sentences are different
+    cut = lru_cache(maxsize=None)(cut_sentence)  # few sentences are distinct
     for number, raw in enumerate(text.decode("utf-8").splitlines(), 1):
         if not raw.strip():
             continue

@@ -1,8 +1,8 @@
-"""Sentence pairs to batches: plans of similar lengths, padding, tensors.
+"""Sentence pairs to batches: bucketing by length, padding, tensors.
 
-The size of a batch is what it fills in memory: rows × (longest source + longest target), padding counted.
-In training, lengths count in steps of four: a batch holds sentences of one step, or of neighbouring ones, and
-a recorded step (see regard/train/capture.py) pads no more than what was counted.
+The size of a batch is rows × (longest source + longest target), padding included. In training, lengths are
+rounded up to multiples of four: a batch holds sentences of one such length, or of neighbouring ones, and a
+captured step (see regard/train/capture.py) adds no padding beyond what was counted.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,16 +20,16 @@ from regard.errors import ConfigError, DataError
 from regard.extras import needs
 
 ROUND_LENGTHS, ROUND_ROWS = 4, 8  # what the shapes of rounded batches are multiples of
-POOL = 1 << 15  # examples among which a batch finds its like
-CHUNK = 1 << 12  # batches that are moved at a time
-DRAWN = 1 << 18  # random numbers that are drawn at a time
-SHARE = 1 << 21  # examples that are sorted at once by their random numbers
+POOL = 1 << 15  # examples that are sorted by length together
+CHUNK = 1 << 12  # batches moved at a time
+DRAWN = 1 << 18  # random numbers drawn at a time
+SHARE = 1 << 21  # examples sorted at once by their random numbers
 
-Room = Callable[[str, int], Tensor]  # (N,) whole numbers of a plan: their name, and how many
+Room = Callable[[str, int], Tensor]  # (name, size) -> an integer tensor (size,) for a plan
 
 
 class LengthTable:
-    """The lengths of examples that are too many for a tensor; a subclass finds them."""
+    """The lengths of examples that are too many to fit into a tensor; a subclass looks them up."""
 
     def __len__(self) -> int:
         raise NotImplementedError
@@ -44,20 +44,20 @@ Lengths = Sequence[tuple[int, int]] | Tensor | LengthTable  # (N, 2): source, ta
 
 @dataclass(frozen=True)
 class PairBatch(TensorBatch):
-    """Sentence pairs as numbers. Padding is told by the lengths, never by a value."""
+    """Sentence pairs as ids. The lengths define the padding, never a value."""
 
     source: Tensor  # (B, S)
     source_lengths: Tensor  # (B,)
-    target: Tensor  # (B, T), closed by eos
-    target_lengths: Tensor  # (B,) eos counted
+    target: Tensor  # (B, T), ends with eos
+    target_lengths: Tensor  # (B,) with eos
 
     def repeated(self, times: int) -> Self:
-        """All pairs, then all of them again, so many times in a row."""
+        """The whole batch, repeated `times` times along the rows."""
         copies = {f.name: torch.cat([getattr(self, f.name)] * times) for f in fields(self)}
         return type(self)(**copies)
 
     def turned(self, rows: Tensor) -> "PairBatch":
-        """The same pairs, with source and target exchanged in the rows where `rows` (B,) is true."""
+        """The same pairs, with source and target swapped in the rows where `rows` (B,) is true."""
         longest = max(self.source.shape[1], self.target.shape[1])
         source, target = (
             F.pad(side, (0, longest - side.shape[1]), value=PAD) for side in (self.source, self.target)
@@ -72,17 +72,17 @@ class PairBatch(TensorBatch):
         )
 
     def rounded(self) -> "PairBatch":
-        """The same pairs under more padding: both lengths multiples of 4, the rows of 8.
+        """The same pairs with more padding: both lengths multiples of 4, the rows of 8.
 
-        So few shapes exist that a step can be captured for each.
+        This leaves few enough shapes to capture a step for each.
         """
         return self.padded(ROUND_LENGTHS, ROUND_ROWS)
 
     def padded(self, lengths: int, rows: int) -> "PairBatch":
-        """The same pairs under more padding: both lengths multiples of `lengths`, the rows of `rows`.
+        """The same pairs with more padding: both lengths multiples of `lengths`, the rows of `rows`.
 
-        A row that is only padding has a source of
-        one eos, so that there is something to attend to, and a target of no word: it counts nothing.
+        A padding row has a source of one eos, so that there is something to attend to, and an empty target,
+        so that it adds nothing to the loss.
         """
         (B, S), T = self.source.shape, self.target.shape[1]
         more = -B % rows
@@ -97,10 +97,10 @@ class PairBatch(TensorBatch):
 
 
 class Plan(Sequence[list[int]]):
-    """Batches of example numbers, in two tensors: millions of examples cost a few bytes each."""
+    """Batches of example indices, in two tensors: a few bytes per example."""
 
     def __init__(self, rows: Tensor, starts: Tensor) -> None:
-        self.rows = rows  # (N,) all batches, one after the other
+        self.rows = rows  # (N,) all batches, concatenated
         self.starts = starts  # (batches + 1,) where each begins, and the end
 
     def __len__(self) -> int:
@@ -130,7 +130,7 @@ class Plan(Sequence[list[int]]):
 
 
 def in_memory(name: str, size: int) -> Tensor:
-    """Room for the numbers of a plan."""
+    """An uninitialised tensor for a plan."""
     return torch.empty(size, dtype=torch.long)
 
 
@@ -140,10 +140,10 @@ def plan_by_tokens(
     """One training epoch: batches of similar lengths, each within `budget` tokens, in random order.
 
     The examples are shuffled, cut into pools, sorted by length within a pool and cut into batches; then the
-    batches are shuffled. A larger pool means less padding and less chance. Lengths are rounded up to
-    multiples of four for all of this, so that chance decides among many equals and batches have few shapes.
-    All depends on (seed, epoch) alone, and every example comes exactly once. An example larger than the
-    budget is a batch of its own. `room` gives the tensors of a name and a size; all else is small.
+    batches are shuffled. A larger pool means less padding and less randomness. Lengths are first rounded up
+    to multiples of four, so that there are many ties to shuffle and few shapes. The plan depends on
+    (seed, epoch) alone and contains every example exactly once. An example larger than the budget is a batch
+    of its own. `room` allocates the large tensors.
     """
     _check_budget(budget)
     if pool < 1:
@@ -156,7 +156,7 @@ def plan_by_tokens(
         rows = order[start : start + pool]
         sizes = table[rows]
         sizes = sizes + -sizes % ROUND_LENGTHS
-        # by both lengths together, then by the source's; the target's follows from these
+        # by the total length, then by the source's; these determine the target's
         similar = _sorted(sizes.sum(1), sizes[:, 0])
         order[start : start + pool] = rows[similar]
         counts += _cut(sizes[similar], budget)
@@ -166,8 +166,8 @@ def plan_by_tokens(
 def plan_by_rows(lengths: Sequence[int], *, rows: int, epoch: int, seed: int, pool: int = 4096) -> Plan:
     """One training epoch: batches of exactly `rows` examples of similar lengths, in random order.
 
-    The few that would not fill a last batch wait for another epoch; fewer than `rows` are one batch. All
-    depends on (seed, epoch) alone.
+    An incomplete last batch is dropped; fewer than `rows` examples are one batch. The plan depends on
+    (seed, epoch) alone.
     """
     if rows < 1:
         raise ConfigError(f"plan: `rows` has {rows}; expected 1 or more.")
@@ -183,7 +183,7 @@ def plan_by_rows(lengths: Sequence[int], *, rows: int, epoch: int, seed: int, po
 
 
 def plan_in_order(lengths: Lengths, *, budget: int) -> Plan:
-    """Every example once, in its own order, in batches within `budget` tokens: for evaluation."""
+    """Every example once, in the given order, in batches within `budget` tokens: for evaluation."""
     _check_budget(budget)
     table = _table(lengths)
     every = torch.arange(len(table))
@@ -203,12 +203,12 @@ def _table(lengths: Lengths) -> Tensor | LengthTable:
 
 
 def _sorted(first: Tensor, second: Tensor) -> Tensor:
-    """(N,) the places of pairs of numbers from 0, the smallest pair first; equal ones keep their order."""
+    """(N,) stable argsort of pairs of non-negative integers, by the first, then the second."""
     return (first.long() * (1 + second.amax() if len(second) else 1) + second).argsort(stable=True)
 
 
 def _bits(key: tuple[int, int, int], size: int) -> Iterator[Tensor]:
-    """Random 64-bit numbers whose sequence numpy promises not to change, unlike that of its shuffles."""
+    """Random 64-bit numbers: NumPy guarantees this stream across versions, unlike that of its shuffles."""
     needs("train", "numpy")
     from numpy.random import PCG64, SeedSequence
 
@@ -218,8 +218,8 @@ def _bits(key: tuple[int, int, int], size: int) -> Iterator[Tensor]:
 
 
 def _shuffle(key: tuple[int, int, int], order: Tensor) -> None:
-    """Fill `order` with 0, 1, …, sorted by a random number each; of a large one, a share of it at a time."""
-    shares = max(0, (len(order) - 1) // SHARE).bit_length()  # 2^shares, by the first bits of the number
+    """Fill `order` with a permutation, sorting by random keys; a large one is sorted in shares."""
+    shares = max(0, (len(order) - 1) // SHARE).bit_length()  # 2^shares of them, by the top bits of the key
     end = 0
     for share in range(1 << shares):
         bits, rows = [], []
@@ -234,7 +234,7 @@ def _shuffle(key: tuple[int, int, int], order: Tensor) -> None:
 
 
 def _in_random_order(rows: Tensor, counts: Tensor, key: tuple[int, int, int], room: Room) -> Plan:
-    """The batches of `counts` rows each, in another order."""
+    """The batches of `counts` rows each, shuffled."""
     order = torch.empty_like(counts)
     _shuffle(key, order)
     moved, starts = room("rows", len(rows)), room("starts", len(counts) + 1)
@@ -243,7 +243,7 @@ def _in_random_order(rows: Tensor, counts: Tensor, key: tuple[int, int, int], ro
     for first in range(0, len(order), CHUNK):
         batches = slice(first, first + CHUNK)
         own, begin = counts[order[batches]], int(starts[first])
-        # where each row of the new order stood: the old begin of its batch, and its place within the batch
+        # the old index of each row: the old start of its batch plus its offset within the batch
         shift = begins[order[batches]] - starts[:-1][batches]
         places = shift.repeat_interleave(own) + torch.arange(begin, begin + int(own.sum()))
         moved[begin : begin + len(places)] = rows[places]
@@ -251,7 +251,7 @@ def _in_random_order(rows: Tensor, counts: Tensor, key: tuple[int, int, int], ro
 
 
 def pad(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-    """Rows of numbers -> (B, L) filled up with pad, and their (B,) lengths."""
+    """Rows of ids -> (B, L) padded with pad, and their (B,) lengths."""
     lengths = torch.tensor([len(row) for row in rows], dtype=torch.long)
     longest = max(map(len, rows), default=0)
     padded = [[*row, *[PAD] * (longest - len(row))] for row in rows]
@@ -259,10 +259,10 @@ def pad(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
 
 
 def pair_batch(sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> PairBatch:
-    """Numbers as `Tokenizer.encode` gives them -> tensors; both sides are closed by eos.
+    """Ids as `Tokenizer.encode` returns them -> tensors; eos is appended to both sides.
 
-    The source's eos is its last position: there is always something to attend to, and a place for target
-    words that no source word explains. Both lengths count it.
+    With eos in the source there is always something to attend to, and a place for target words that no source
+    word explains. Both lengths include it.
     """
     if len(sources) != len(targets):
         raise DataError(
@@ -274,7 +274,7 @@ def pair_batch(sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]
 
 
 def _cut(sizes: Tensor, budget: int) -> list[int]:
-    """How many of these examples, in their order, each batch has: as many as the budget allows."""
+    """The size of each batch when the examples are cut in order, as many as the budget allows."""
     kinds, repeats = torch.unique_consecutive(sizes, return_counts=True, dim=0)
     counts = []
     count = source = target = 0

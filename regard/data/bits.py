@@ -17,19 +17,19 @@ from torch import Tensor
 
 from regard.data.tensor_batch import TensorBatch
 
-BUCKET = 8  # steps; a training run meets few lengths that are multiples of it
+BUCKET = 8  # steps; few multiples of it occur in a training run
 
 
 @dataclass(frozen=True)
 class BitBatch(TensorBatch):
-    """What a machine reads step by step, and what it should answer at the steps that count."""
+    """A machine's input at each step, and its targets at the steps that count."""
 
     inputs: Tensor  # (B, T, I)
     targets: Tensor  # (B, T, O)
     counted: Tensor  # (B, T) bool
 
     def padded(self, T: int) -> Self:
-        """The same with silent steps that do not count at the end, T in all."""
+        """Padded at the end to T steps with zeros that do not count."""
         more = T - self.inputs.shape[1]
         return type(self)(
             F.pad(self.inputs, (0, 0, 0, more)),

@@ -1,7 +1,7 @@
-"""Tokenizers of other libraries: transformers' fast ones, and those of `tokenizers` that lie below them.
+"""Tokenizers of other libraries: transformers' fast ones, and those of `tokenizers` underneath.
 
-Their pieces keep their order behind our four specials; their own specials are left out. The JSON file of such
-a tokenizer holds the library's own description, so that a model travels with it.
+Their pieces keep their order after our four specials; their own specials are dropped. The JSON file of such a
+tokenizer contains the library's own description, so it is saved with the model.
 """
 
 import json
@@ -29,7 +29,7 @@ class Borrowed(Cutter):
 
     @cached_property
     def pieces(self) -> list[str]:
-        """The vocabulary in the order of its numbers, without special tokens."""
+        """The vocabulary in the order of its ids, without special tokens."""
         special = {
             token.content for token in self._tokenizer.get_added_tokens_decoder().values() if token.special
         }

@@ -1,12 +1,11 @@
-"""Byte-pairs: pieces learnt by joining the pair of pieces that is seen most often, again and again.
+"""Byte-pairs: pieces learnt by repeatedly merging the most frequent pair of pieces.
 
     l o w e r  ->  lo w e r  ->  low e r  ->  low er  ->  lower
 
-The `tokenizers` library learns the merges, and cuts text by them where it is installed; `Merges` cuts in the
-same way without it, more slowly, so that a trained model needs nothing but Python. `DroppedMerges` cuts
-training text by chance: each merge that could be made is left out with some probability, so that a model
-sees a word whole most of the time and in smaller pieces now and then. The library does that too, but cannot
-be given a seed.
+The `tokenizers` library learns the merges, and applies them where it is installed; `Merges` cuts text in the
+same way without it, more slowly, so that a trained model needs only Python. `DroppedMerges` is BPE dropout
+for training text: each possible merge is skipped with some probability, so that a model mostly sees a word
+whole and sometimes in smaller pieces. The library has that too, but takes no seed.
 
 Sennrich, Haddow, Birch. Neural machine translation of rare words with subword units. 2016.
 https://arxiv.org/abs/1508.07909
@@ -28,15 +27,15 @@ from regard.extras import installed, needs
 
 BYTES = 256
 NEXT_LINE = 0x85  # a control character that counts as a space
-KEPT_WORDS = 100_000  # words whose pieces are remembered
-UNASSIGNED = "\x01"  # in the place of a character that this Python's Unicode lacks
+KEPT_WORDS = 100_000  # size of the cache of words
+UNASSIGNED = "\x01"  # stands for a character that this Python's Unicode lacks
 
 
 class BytePairs(Cutter):
     """Byte-level byte-pairs: lossless for any text.
 
-    The vocabulary holds the library's alphabet, one printable letter a byte; a reader sees the text itself,
-    and `<0xC3>` for a byte that is only part of a character.
+    The vocabulary is in the library's alphabet, one printable letter per byte; the readable form is the text
+    itself, with `<0xC3>` for a byte that is only part of a character.
     """
 
     def __init__(self, vocabulary: Sequence[str], merges: Sequence[Sequence[str]], language: str) -> None:
@@ -44,35 +43,35 @@ class BytePairs(Cutter):
         self._merges = [(str(left), str(right)) for left, right in merges]
         made = _Library if installed("tokenizers") else Merges
         self._cutter: _Library | Merges = made(list(vocabulary), self._merges)
-        self._known: dict[str, list[int]] = {}  # the numbers of words that were cut before
+        self._known: dict[str, list[int]] = {}  # cache: word -> ids
 
     def located(self, text: str) -> tuple[list[str], list[tuple[int, int]]]:
         return self._cutter.cut(text)
 
     def numbers(self, texts: list[str], known: Mapping[str, int]) -> list[list[int]]:
-        # text repeats its words: to look them up is three times as fast as the library
+        # words repeat: looking them up is three times as fast as calling the library
         words = [[text] if _is_unassigned(text) else _words(text) for text in texts]
         self._learn({word for text in words for word in text})
         return [[number for word in text for number in self._known[word]] for text in words]
 
     def _learn(self, words: set[str]) -> None:
-        """Cut the words that were never met; no merge reaches from one into the next."""
+        """Cut the words that are not cached; no merge crosses a word boundary."""
         if len(self._known) > KEPT_WORDS:
             self._known.clear()
         new = [word for word in words if word not in self._known]
         self._known.update(zip(new, self._cutter.numbers(new), strict=True))
 
     def words(self, text: str) -> list[str]:
-        """What no merge reaches across: words with the space before them, in the vocabulary's letters."""
+        """The words, each with the space before it, in the vocabulary's letters; no merge crosses them."""
         return self._cutter.words(text)
 
     @cached_property
     def ranks(self) -> dict[tuple[str, str], int]:
-        """For each merge how early it was learnt."""
+        """The rank of each merge, in the order in which they were learnt."""
         return {pair: rank for rank, pair in enumerate(self._merges)}
 
     def join(self, pieces: Sequence[str]) -> str:
-        # a model may produce half a character; U+FFFD says so instead of failing
+        # a model may produce half a character; it becomes U+FFFD instead of an error
         return _to_bytes("".join(pieces)).decode("utf-8", errors="replace")
 
     def show(self, piece: str) -> str:
@@ -92,10 +91,11 @@ class BytePairs(Cutter):
 
 
 class DroppedMerges:
-    """Text cut by byte-pairs of which each possible merge is left out with probability `share`.
+    """Text cut into byte-pairs, each possible merge skipped with probability `share`.
 
-    The first `draws` occurrences of a word are drawn anew, later ones take one of those draws: frequent words
-    would cost most of the time and show nothing new. All depends on the seed and the order of the texts.
+    The first `draws` occurrences of a word are sampled; later ones reuse one of those samples, since frequent
+    words would take most of the time and show nothing new. The result depends only on the seed and on the
+    texts in their order.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class DroppedMerges:
         self._drawn: dict[str, list[list[int]]] = {}
 
     def numbers(self, texts: Iterable[str]) -> list[list[int]]:
-        """The vocabulary numbers of each text's pieces."""
+        """The ids of each text's pieces."""
         return [
             [number for word in self._bytepairs.words(text) for number in self._draw(word)] for text in texts
         ]
@@ -123,7 +123,7 @@ class DroppedMerges:
 def _merge(
     pieces: list[str], ranks: Mapping[tuple[str, str], int], may: Callable[[], bool] = lambda: True
 ) -> list[str]:
-    """Make the earliest-learnt merge, the leftmost first, until there is none that `may` be made."""
+    """Apply the earliest-learnt merge, the leftmost first, until `may` allows none."""
     while True:
         possible = [
             (rank, i)
@@ -159,15 +159,15 @@ class _Library:
 
 
 class Merges:
-    """Text cut by the merges alone, exactly as the library cuts it."""
+    """Text cut by the merges in plain Python, exactly as the library cuts it."""
 
     def __init__(self, vocabulary: list[str], merges: list[tuple[str, str]]) -> None:
         self._numbers = {piece: number for number, piece in enumerate(vocabulary)}
         self._ranks = {pair: rank for rank, pair in enumerate(merges)}
-        self._known: dict[str, list[str]] = {}  # words that were cut before
+        self._known: dict[str, list[str]] = {}  # cache: word -> pieces
 
     def cut(self, text: str) -> tuple[list[str], list[tuple[int, int]]]:
-        """The pieces, and for each the characters of the text, from and to, that it has a byte of."""
+        """The pieces, and for each the span of characters of which it has a byte."""
         pieces: list[str] = []
         offsets: list[tuple[int, int]] = []
         place = 0
@@ -199,17 +199,17 @@ def _words(text: str) -> list[str]:
     """The words of a text, each with the space before it, as byte-level vocabularies cut them."""
     if text.isascii():
         return _WORD.findall(text)
-    # letters, numbers, spaces and other characters beyond ASCII are cut as "a", "0", tab and "!" are
+    # non-ASCII letters, numbers, spaces and other characters are cut as "a", "0", tab and "!" are
     return [text[slice(*found.span())] for found in _WORD.finditer(text.translate(_KINDS))]
 
 
 def _is_unassigned(text: str) -> bool:
-    """Whether a character is unknown here; the library may know it for a letter, and cut otherwise."""
+    """Whether a character is not in this Python's Unicode; the library's may have it as a letter."""
     return not text.isascii() and UNASSIGNED in text.translate(_KINDS)
 
 
 class _Kinds(dict[int, str]):
-    """For each character one of ASCII that is cut in the same way; found when it is first asked for."""
+    """For each character an ASCII one that is cut in the same way, computed on first use."""
 
     def __missing__(self, code: int) -> str:
         category = "Zs" if code == NEXT_LINE else unicodedata.category(chr(code))
@@ -227,7 +227,7 @@ _WORD = re.compile(
 def learn_bytepairs(
     texts: Iterable[str], size: int, minimum: int, *, specials: Sequence[str]
 ) -> tuple[list[str], list[list[str]]]:
-    """A vocabulary of `size` pieces, specials first, then every byte; and the merges in their order."""
+    """A vocabulary of `size` pieces, specials first, then every byte; and the merges in order."""
     needs("train", "tokenizers")
     from tokenizers import Tokenizer as Library
     from tokenizers import models, pre_tokenizers, trainers

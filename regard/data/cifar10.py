@@ -1,15 +1,15 @@
 """CIFAR-10: 60,000 colour photographs of 32 × 32 pixels in ten classes.
 
-Read from the folder that `task.data` or REGARD_DATA names, in which `cifar10/` may hold it, in one of three
+Read from the folder that `task.data` or REGARD_DATA names, or its subfolder `cifar10/`, in one of three
 forms:
 
-    cifar10_jpeg.npz            for train and test: `SPLIT_jpeg` all files one after the other, image i from
+    cifar10_jpeg.npz            for train and test: `SPLIT_jpeg`, all files concatenated, image i from
                                 SPLIT_offsets[i] to SPLIT_offsets[i + 1]; `SPLIT_labels`
     cifar-10-binary.tar.gz      as its authors distribute it
-    cifar-10-python.tar.gz      the same; its pickles are read without running anything that they name
+    cifar-10-python.tar.gz      the same; its pickles are read without executing code
 
-The pictures are unpacked once, into the cache folder, and mapped from there. The packed form may be sorted by
-class; its pictures are put into a random order that is always the same, so that a part of them is fair.
+The pictures are unpacked once into the cache folder and mapped from there. The packed form may be sorted by
+class; its pictures are shuffled, always in the same way, so that any part of them is a fair sample.
 
 Krizhevsky. Learning multiple layers of features from tiny images. 2009.
 https://www.cs.toronto.edu/~kriz/cifar.html
@@ -42,18 +42,18 @@ HOME = "https://www.cs.toronto.edu/~kriz/cifar.html"
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 SIDE = 32
 SPLITS = ("train", "test")
-FORMAT = 2  # of what lies in the cache
+FORMAT = 2  # of the cached files
 
 
 class Photographs(NamedTuple):
     """One part of the data set."""
 
     pictures: Pixels  # (N, 32, 32, 3)
-    labels: Tensor  # (N,) numbers of CLASSES
+    labels: Tensor  # (N,) indices into CLASSES
 
 
 def read_cifar10(data: str = "") -> tuple[dict[str, Photographs], str]:
-    """The parts `train` and `test`, mapped from the cache, and the digest of the file they come from."""
+    """The parts `train` and `test`, mapped from the cache, and the digest of their source file."""
     names = (PACKED, BINARY, PYTHON)
     path = find_file("cifar10", names, data=data, folders=["cifar10"], home=HOME)
     with path.open("rb") as opened:
@@ -131,7 +131,7 @@ def _python(path: Path) -> dict[str, Photographs]:
 
 
 class _ArraysAlone(pickle.Unpickler):
-    """Reads pickles of plain values and NumPy arrays; any other name in them is refused."""
+    """Reads pickles of plain values and NumPy arrays and refuses any other name in them."""
 
     ALLOWED = ("_reconstruct", "ndarray", "dtype", "encode")
 
@@ -145,7 +145,7 @@ class _ArraysAlone(pickle.Unpickler):
 
 
 def _members(path: Path, *, ending: str = "", containing: str = "") -> list[tuple[str, bytes]]:
-    """Names and bytes of the files in an archive, in the order of their names."""
+    """Names and contents of the files in an archive, sorted by name."""
     with tarfile.open(path, "r:gz") as archive:
         chosen = [m for m in archive if m.isfile() and m.name.endswith(ending) and containing in m.name]
         return [

@@ -1,14 +1,14 @@
-"""Public parallel corpora by name: where their files lie, where they can be fetched, how they are read.
+"""Public parallel corpora by name: where their files are, where to download them, how to read them.
 
-A corpus is looked for in the folder that the user names (a setting, or REGARD_DATA) and in regard's cache;
-each file in the layout of its public home or in a packed one. What is found nowhere is fetched and checked.
+A corpus is looked up in the user's data folder (a setting, or REGARD_DATA) and in regard's cache, each file
+in the layout of its public home or in a packed one. Missing files are downloaded and verified.
 
-    multi30k   captions, English with German and French; three files a language, and three more test sets
+    multi30k   captions, English with German and French; three files per language, and three more test sets
     tatoeba    short sentences, English with French and Chinese; one tab-separated file, split here
-    hansards   447 pairs with hand-made word links: a test set and nothing else
+    hansards   447 pairs with manual word alignments: only a test set
 
 Multi30k: Elliott et al. 2016, https://aclanthology.org/W16-3210. Hansards: Mihalcea, Pedersen 2003,
-https://aclanthology.org/W03-0301. Tatoeba: https://tatoeba.org by way of https://www.manythings.org/anki.
+https://aclanthology.org/W03-0301. Tatoeba: https://tatoeba.org via https://www.manythings.org/anki.
 """
 
 import hashlib
@@ -29,11 +29,11 @@ from regard.data.pharaoh import Links, parse_links
 from regard.errors import ConfigError, DataError
 from regard.storage import cache_folder
 
-VALID, TEST = 20, 20  # of 1000 different English sentences of Tatoeba
+VALID, TEST = 20, 20  # of every 1000 distinct English sentences of Tatoeba
 
 
 class Sentences(NamedTuple):
-    """One pair of a corpus; words and links where somebody has made them by hand."""
+    """One pair of a corpus, with words and links if it is aligned by hand."""
 
     source: str
     target: str
@@ -44,11 +44,11 @@ class Sentences(NamedTuple):
 
 @dataclass(frozen=True)
 class PublicFile:
-    """A file, its home, and where else in a data folder it may lie."""
+    """A file, its URL, and the other paths in a data folder at which it may be."""
 
-    path: str  # where a fetched file is kept in the data folder
+    path: str  # of a downloaded file, in the data folder
     url: str
-    sha256: str | None  # None: the home changes the file, or nobody has told its digest
+    sha256: str | None  # None: the file changes at its home, or no digest is published
     elsewhere: tuple[str, ...] = ()
 
 
@@ -67,25 +67,25 @@ class Corpus:
     read: Reader
 
     def paths(self, split: str, data: str = "") -> list[Path]:
-        """The files of a split, fetched if they lie nowhere."""
+        """The files of a split, downloaded if they are missing."""
         return [locate(self, file, data) for file in self.files.get(split, ())]
 
     def stream(self, split: str, data: str = "") -> Iterator[Sentences]:
-        """The pairs of a split, one after the other; none for a split that the corpus lacks."""
+        """The pairs of a split as a stream, empty if the corpus lacks the split."""
         if split not in self.files:
             return iter(())
         return self.read(split, self.paths(split, data))
 
 
 def find_corpus(name: str) -> Corpus:
-    """The corpus of this name; an unknown one is answered with those there are."""
+    """The corpus of this name."""
     if name not in CORPORA:
         raise ConfigError(f"corpus: unknown corpus {name!r}; known: {', '.join(CORPORA)}.")
     return CORPORA[name]
 
 
 def locate(corpus: Corpus, file: PublicFile, data: str = "") -> Path:
-    """Where a file lies, after fetching it where it must be."""
+    """The path of a file, downloaded if it is missing."""
     given = data or os.environ.get(VARIABLE, "")
     roots = [Path(given)] if given else []
     if given and not roots[0].is_dir():
@@ -112,8 +112,8 @@ def locate(corpus: Corpus, file: PublicFile, data: str = "") -> Path:
 # Multi30k ------------------------------------------------------------------------------------------
 
 _RAW = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
-# of the files as their home has served them since December 2017; their MD5 digests, published with torchtext,
-# agree with those of the files that these SHA-256 digests were computed from
+# of the files as served since December 2017; the files that these SHA-256 digests were computed from have the
+# MD5 digests published with torchtext
 _MULTI30K = {
     "train.en": "d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f",
     "train.de": "726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6",
@@ -135,7 +135,7 @@ def _caption_file(name: str) -> PublicFile:
     )
 
 
-# test sets of later years, by what their corpus is called behind the languages
+# later test sets, by the suffix of their corpus's name
 _LATER = {"2017": "test_2017_flickr", "2018": "test_2018_flickr", "mscoco": "test_2017_mscoco"}
 
 
@@ -169,7 +169,7 @@ def _tatoeba(target: str, letters: str) -> Corpus:
     file = PublicFile(
         f"tatoeba/{letters}-eng.zip",
         f"https://www.manythings.org/anki/{letters}-eng.zip",
-        None,  # made anew every few weeks
+        None,  # regenerated every few weeks
         (
             f"tatoeba/en-{target}.txt.gz",
             f"tatoeba/{name}",
@@ -189,10 +189,10 @@ def _tatoeba(target: str, letters: str) -> Corpus:
 
 
 def _read_tabs(split: str, files: Sequence[Path]) -> Iterator[Sentences]:
-    """English, tab, translation, and perhaps an attribution, which is left out.
+    """Lines of English, a tab, the translation, and perhaps an attribution, which is dropped.
 
-    All pairs of one English sentence are in one split, so that no test sentence was trained on. For
-    validation and test its first translation is taken, for training all of them.
+    All pairs of one English sentence are in one split, so no test sentence is trained on. Validation and test
+    take its first translation, training takes all of them.
     """
     met: set[str] = set()
     found = False
@@ -213,12 +213,12 @@ def _read_tabs(split: str, files: Sequence[Path]) -> Iterator[Sentences]:
 
 
 def _same_sentence(english: str) -> str:
-    """What two spellings of one sentence share: "Run!" and "run." are one."""
+    """The key of a sentence: letters and digits without case, so that "Run!" and "run." are the same."""
     return "".join(character for character in english.casefold() if character.isalnum())
 
 
 def _split_of(key: str) -> str:
-    """By a digest of the sentence: the same on every machine, whatever the file's order and date."""
+    """The split, by a hash of the sentence: the same on every machine, whatever the file's order and date."""
     number = int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big") % 1000
     return "valid" if number < VALID else "test" if number < VALID + TEST else "train"
 
@@ -249,7 +249,7 @@ def _hansards() -> Corpus:
 
 
 def _read_links(split: str, files: Sequence[Path]) -> Iterator[Sentences]:
-    """The pairs with their links, from `source ||| target` lines or from the shared task's own archive."""
+    """The pairs with their links, from `source ||| target` lines or from the shared task's archive."""
     if files[0].name.endswith(".txt"):
         return _read_bars(files[0], files[0].with_name("en-fr.gold.txt"))
     return _read_archive(files[0])

@@ -1,10 +1,10 @@
-"""Encoded sentence pairs in flat tensors: all numbers of a side one after the other, and where each begins.
+"""Encoded sentence pairs in flat tensors: all ids of a side concatenated, and where each sentence begins.
 
     numbers   5 6 7 | 8 | 9 4 …        uint16, or uint32 for vocabularies over 65,536 pieces
     offsets   0       3   4     …      int64, one more than there are sentences
 
-`collect` keeps the tensors in memory. `store` writes them into a folder as they come, and `open_pairs` maps
-them from there: five million pairs are then pages of a file that the system reads when a batch asks for them.
+`collect` keeps the tensors in memory. `store` streams them into a folder, and `open_pairs` maps them from
+there: of five million pairs the system then reads only the pages that a batch needs.
 """
 
 import json
@@ -27,14 +27,14 @@ from regard.web.matrix import as_bytes, from_bytes
 
 FORMAT = 1
 NAMES = ("source", "target")
-PART = 1 << 14  # pairs held before they are written
+PART = 1 << 14  # pairs buffered before they are written
 
 Pair = tuple[list[int], list[int]]
 WIDTHS = {16: torch.uint16, 32: torch.uint32}
 
 
 class Side:
-    """The sentences of one side as numbers, without eos."""
+    """The sentences of one side as ids, without eos."""
 
     def __init__(self, numbers: Tensor, offsets: Tensor) -> None:
         self.numbers, self.offsets = numbers, offsets
@@ -43,18 +43,18 @@ class Side:
         return len(self.offsets) - 1
 
     def sentence(self, row: int) -> list[int]:
-        """The numbers of one sentence."""
+        """The ids of one sentence."""
         begin, end = self.offsets[row : row + 2].tolist()
         return self.numbers[begin:end].tolist()
 
     def lengths(self, rows: Tensor | None = None) -> Tensor:
-        """(N,) numbers of pieces of these sentences, or of all, eos counted."""
+        """(N,) lengths of these sentences, or of all, with eos."""
         if rows is None:
             return (self.offsets.diff() + 1).int()
         return (self.offsets[rows + 1] - self.offsets[rows] + 1).int()
 
     def padded(self, rows: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """These sentences closed by eos -> (B, L) filled up with pad, and their (B,) lengths."""
+        """These sentences with eos -> (B, L) padded with pad, and their (B,) lengths."""
         chosen = torch.as_tensor(rows, dtype=torch.long)
         begins = self.offsets[chosen]
         counts = self.offsets[chosen + 1] - begins
@@ -66,7 +66,7 @@ class Side:
 
 
 class EncodedPairs(Sequence[Pair]):
-    """Sentence pairs as numbers; `pairs[n]` gives two lists, `batch(rows)` tensors."""
+    """Sentence pairs as ids; `pairs[n]` returns two lists, `batch(rows)` tensors."""
 
     def __init__(self, source: Side, target: Side) -> None:
         self.source, self.target = source, target
@@ -100,16 +100,16 @@ class EncodedPairs(Sequence[Pair]):
     __hash__ = None  # type: ignore[assignment]
 
     def lengths(self, rows: Tensor | None = None) -> Tensor:
-        """(N, 2) source and target numbers of pieces of these pairs, or of all, eos counted."""
+        """(N, 2) source and target lengths of these pairs, or of all, with eos."""
         return torch.stack([self.source.lengths(rows), self.target.lengths(rows)], 1)
 
     def batch(self, rows: Sequence[int]) -> PairBatch:
-        """The pairs of these numbers as tensors, both sides closed by eos, as `pair_batch` makes them."""
+        """The pairs in these rows as tensors, with eos on both sides, as from `pair_batch`."""
         return PairBatch(*self.source.padded(rows), *self.target.padded(rows))
 
 
 def collect(pairs: Iterable[Pair], *, sizes: tuple[int, int]) -> EncodedPairs:
-    """The pairs in memory; `sizes` are those of the two vocabularies."""
+    """The pairs in memory; `sizes` are the two vocabulary sizes."""
     sides = [(array(_kind(size)), array("q", [0])) for size in sizes]
     for pair in pairs:
         for (numbers, offsets), sentence in zip(sides, pair, strict=True):
@@ -119,7 +119,7 @@ def collect(pairs: Iterable[Pair], *, sizes: tuple[int, int]) -> EncodedPairs:
 
 
 def store(folder: Path, pairs: Iterable[Pair], *, sizes: tuple[int, int]) -> EncodedPairs:
-    """Write the pairs into a folder as they come, whole or not at all, and map them from there."""
+    """Stream the pairs into a folder, atomically, and map them from there."""
     aside = storage.aside(folder)
     try:
         aside.mkdir(parents=True)
@@ -127,7 +127,7 @@ def store(folder: Path, pairs: Iterable[Pair], *, sizes: tuple[int, int]) -> Enc
         write_parts(aside, (collect(part, sizes=sizes) for part in _in_parts(pairs)), sizes=sizes)
         aside.rename(folder)
     except OSError as error:
-        if not (folder / "pairs.json").exists():  # otherwise another process was first, with the same pairs
+        if not (folder / "pairs.json").exists():  # else another process was first, with the same pairs
             raise DataError(
                 f"{folder}: {(error.strerror or str(error)).lower()}; expected room for the encoded corpus. "
                 "REGARD_CACHE names another folder."
@@ -138,7 +138,7 @@ def store(folder: Path, pairs: Iterable[Pair], *, sizes: tuple[int, int]) -> Enc
 
 
 def write_parts(folder: Path, parts: Iterable[EncodedPairs], *, sizes: tuple[int, int]) -> None:
-    """The pairs of all parts, one after the other, into a folder that `open_pairs` can then open."""
+    """Write the pairs of all parts, in order, into a folder that `open_pairs` can open."""
     count, ends = 0, [0, 0]
     with ExitStack() as files:
 
@@ -160,7 +160,7 @@ def write_parts(folder: Path, parts: Iterable[EncodedPairs], *, sizes: tuple[int
 
 
 def open_pairs(folder: Path) -> EncodedPairs:
-    """What `store` wrote, mapped and not read."""
+    """Map what `store` wrote."""
     try:
         record = json.loads((folder / "pairs.json").read_text(encoding="utf-8"))
         source, target = (
@@ -179,7 +179,7 @@ def open_pairs(folder: Path) -> EncodedPairs:
 
 
 def _kind(size: int) -> str:
-    """How numbers of a vocabulary of this size are written, as `array` names it."""
+    """The type code of `array` for ids of a vocabulary of this size."""
     return "H" if size <= 1 << 16 else "I"
 
 

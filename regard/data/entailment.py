@@ -1,12 +1,12 @@
-"""Sentence pairs with a label, read from public files or made: does the hypothesis follow from the premise?
+"""Sentence pairs with a label, from public files or generated: does the hypothesis follow from the premise?
 
     SICK    SICK.txt, tab-separated, a header line; SemEval_set says TRAIN, TRIAL (here valid) or TEST
-    SNLI    snli_1.0_train.jsonl, …_dev.jsonl, …_test.jsonl: one JSON object a line; or the same as .txt,
+    SNLI    snli_1.0_train.jsonl, …_dev.jsonl, …_test.jsonl: one JSON object per line; or the same as .txt,
             tab-separated with a header line; pairs without a gold label, "-", are left out
-    toy     made here, see `make_pairs`
+    toy     generated, see `make_pairs`
 
-The files may be plain or .gz; they lie in the folder that `task.data` or REGARD_DATA names. Every sentence
-begins with NULL, a word of no meaning to which words without a partner can be aligned.
+The files may be plain or .gz, in the folder that `task.data` or REGARD_DATA names. Every sentence begins with
+NULL, an empty word to which words without a partner can be aligned.
 
 Marelli et al. A SICK cure for the evaluation of compositional distributional semantic models. LREC 2014.
 Bowman, Angeli, Potts, Manning. A large annotated corpus for learning natural language inference. 2015.
@@ -35,7 +35,7 @@ Split = Literal["train", "valid", "test"]
 
 LABELS = ("entailment", "neutral", "contradiction")
 NULL = "<null>"
-UNLABELLED = -1  # the label of a row that fills a batch up
+UNLABELLED = -1  # the label of a padding row
 ROUND_LENGTHS, ROUND_ROWS = 8, 16  # what the shapes of rounded batches are multiples of
 
 SICK_HOME = "https://zenodo.org/records/2787612 (SICK.zip)."
@@ -47,7 +47,7 @@ SNLI_FIELDS = ("gold_label", "sentence1", "sentence2")
 
 
 class Pair(NamedTuple):
-    """A premise, a hypothesis and the number of their label in LABELS."""
+    """A premise, a hypothesis and the index of their label in LABELS."""
 
     premise: tuple[str, ...]
     hypothesis: tuple[str, ...]
@@ -56,16 +56,16 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True)
 class PairTextBatch(TensorBatch):
-    """Premises and hypotheses as numbers, NULL first; padding is told by the lengths."""
+    """Premises and hypotheses as ids, NULL first; the lengths define the padding."""
 
     premise: Tensor  # (B, Ta)
     premise_lengths: Tensor  # (B,)
     hypothesis: Tensor  # (B, Tb)
     hypothesis_lengths: Tensor  # (B,)
-    labels: Tensor  # (B,) UNLABELLED in rows that count nothing
+    labels: Tensor  # (B,) UNLABELLED in padding rows
 
     def rounded(self) -> Self:
-        """The same batch, filled up to one of few shapes. New rows hold NULL alone and count nothing."""
+        """The same batch, padded to one of few shapes. New rows hold only NULL and have no label."""
         more = -self.size % ROUND_ROWS
 
         def widen(words: Tensor) -> Tensor:
@@ -91,7 +91,7 @@ def cut(sentence: str) -> tuple[str, ...]:
 
 
 def row_pair(cells: Sequence[Any], names: Sequence[str]) -> Pair:
-    """Premise, hypothesis and label, which is a word or a number of `names`."""
+    """Premise, hypothesis and label, which is a word or an index into `names`."""
     premise, hypothesis, label = cells
     if not isinstance(label, str):
         if not 0 <= int(label) < len(names):
@@ -119,7 +119,7 @@ def read_sick(split: Split, *, data: str = "") -> list[Pair]:
 
 
 def _columns(path: Path, names: Sequence[str], expected: str) -> Iterator[tuple[str, list[str]]]:
-    """Where a line of a tab-separated file stands, and what it has in the columns of these names."""
+    """For each line of a tab-separated file its location and its cells in the named columns."""
     header: list[str] = []
     for number, line in enumerate(stream_lines(path), 1):
         cells = line.split("\t")
@@ -159,7 +159,7 @@ def read_snli(split: Split, *, data: str = "") -> list[Pair]:
 
 
 def _objects(path: Path) -> Iterator[tuple[str, list[str]]]:
-    """Where a line of SNLI's JSON file stands, and its texts SNLI_FIELDS."""
+    """For each line of an SNLI JSON file its location and its fields SNLI_FIELDS."""
     for number, line in enumerate(stream_lines(path), 1):
         if not line:
             continue
@@ -186,17 +186,17 @@ def _some(pairs: list[Pair], path: Path, split: Split) -> list[Pair]:
     return pairs
 
 
-WORDS = 60  # of the toy, each with an antonym
-LONG, SHORT = 8, 4  # words of its premises and hypotheses
+WORDS = 60  # in the toy, each with an antonym
+LONG, SHORT = 8, 4  # words in its premises and hypotheses
 
 
 def make_pairs(split: Split, count: int, *, seed: int) -> list[Pair]:
     """Pairs of the toy: words w0 … w59 and their antonyms -w0 … -w59.
 
     The premise has 8 distinct words. The hypothesis has 4 of them; in a contradiction one is replaced by its
-    antonym, in a neutral pair by a word that the premise does not have. Each label is as frequent. Antonyms
-    stand in hypotheses alone, so a contradiction shows without the premise: what needs an alignment is to
-    tell entailment from neutral.
+    antonym, in a neutral pair by a word that is not in the premise. The labels are equally frequent. Only
+    hypotheses contain antonyms, so a contradiction is visible without the premise; telling entailment from
+    neutral needs an alignment.
     """
     return [_make_pair(Random(f"{seed} {split} {number}"), number % 3) for number in range(count)]
 
@@ -214,9 +214,9 @@ def _make_pair(chance: Random, label: int) -> Pair:
 
 
 def read_vectors(path: Path, wanted: Iterable[str]) -> dict[str, list[float]]:
-    """The vectors of wanted words from a file in the text format of GloVe: a word and its numbers a line.
+    """The vectors of the wanted words from a GloVe text file: a word and its numbers per line.
 
-    A first line of two numbers, how many words and how long their vectors, is that of word2vec's format.
+    A header of two numbers, the count and length of the vectors (word2vec's format), is skipped.
     """
     needed = set(wanted)
     found: dict[str, list[float]] = {}
@@ -224,8 +224,8 @@ def read_vectors(path: Path, wanted: Iterable[str]) -> dict[str, list[float]]:
     for number, line in enumerate(stream_lines(path), 1):
         word, *cells = line.split(" ")
         if number == 1 and len(cells) == 1:
-            continue  # the header of word2vec's text format: how many, how long
-        # a few words of the public files have spaces in them: the numbers are counted from the end
+            continue  # the header of word2vec's text format
+        # a few words of the public files contain spaces: count the numbers from the end
         size = size or len(cells)
         word = " ".join([word, *cells[: max(len(cells) - size, 0)]])
         if word in needed and word not in found:

@@ -1,7 +1,7 @@
 """Fashion-MNIST: 70,000 grey pictures of 28 × 28 pixels, ten kinds of clothing.
 
 Four files in the IDX format, `train-images-idx3-ubyte.gz` and so on, are read from the folder that
-`task.data` or REGARD_DATA names, in which `fashion-mnist/` may hold them; else from where the Debian package
+`task.data` or REGARD_DATA names or its subfolder `fashion-mnist/`; else from where the Debian package
 `dataset-fashion-mnist` puts them.
 
     IDX: two zero bytes, the type (8 is a byte), the number of axes; each axis' length, four bytes, largest
@@ -56,7 +56,7 @@ def read_fashion_mnist(data: str, part: str) -> tuple[Tensor, Tensor]:
 
 
 def read_idx(path: Path) -> Tensor:
-    """An array of bytes from a file of the IDX format, packed by gzip."""
+    """An array of bytes from a gzipped IDX file."""
     with reading(path, f"a whole file of {HOME}"), gzip.open(path) as file:
         content = file.read()
     if len(content) < 4 or content[:3] != b"\x00\x00\x08":

@@ -1,7 +1,7 @@
-"""Frozen encoders of pictures, and their annotations, computed once and mapped from the cache.
+"""Frozen picture encoders and their annotations, computed once and mapped from the cache.
 
 squeezenet           the file squeezenet_v1.0_decoded.npz in the data folder
-torchvision:NAME     a network of torchvision with its own weights, if torchvision is installed
+torchvision:NAME     a pretrained network of torchvision, if it is installed
 """
 
 import hashlib
@@ -28,13 +28,13 @@ from regard.web.matrix import as_bytes
 SQUEEZENET = "squeezenet_v1.0_decoded.npz"
 HOME = "https://github.com/songhan/SqueezeNet-Deep-Compression"
 CHUNK = 64  # pictures encoded at a time
-PATIENCE = 20.0  # seconds after which it is said again how many are done
+PATIENCE = 20.0  # seconds between progress messages
 FORMAT = 1  # of the cached annotations
 
 
 @dataclass(frozen=True, eq=False)
 class FrozenEncoder:
-    """A network that turns squares of pixels into annotations and never learns."""
+    """A network that maps squares of pixels to annotations and is never trained."""
 
     name: str
     network: nn.Module
@@ -49,7 +49,7 @@ class FrozenEncoder:
         return found.clamp(half.min, half.max).half().cpu()
 
     def digest(self) -> str:
-        """Of the weights, the sizes and the kind of the network."""
+        """Hash of the network's weights, sizes and type."""
         total = hashlib.sha256(f"{FORMAT} {self.name} {self.network!r} {self.network.side}".encode())
         for name, tensor in sorted(self.network.state_dict().items()):
             total.update(name.encode())
@@ -57,7 +57,7 @@ class FrozenEncoder:
         return total.hexdigest()
 
     def save(self, file: Path) -> None:
-        """The weights, so that a run folder needs no data folder."""
+        """Write the weights, so that a run folder does not need the data folder."""
         from safetensors.torch import save_file
 
         save_file(
@@ -66,7 +66,7 @@ class FrozenEncoder:
 
 
 def build_encoder(name: str, *, data: str = "", saved: Path | None = None) -> FrozenEncoder:
-    """An encoder by its name, with the weights that `save` wrote, or those of the data folder."""
+    """An encoder by name, with the weights that `save` wrote or the pretrained ones."""
     network = _squeezenet(data, saved) if name == "squeezenet" else _torchvision(name, saved)
     if saved is not None:
         from safetensors.torch import load_file
@@ -118,11 +118,11 @@ def cached_features(
     of: str,
     progress: Callable[[int], None] | None = None,
 ) -> Tensor:
-    """(count, L, D) annotations of pictures 0 … count - 1, mapped from a file, made if it is not there.
+    """(count, L, D) annotations of pictures 0 … count - 1, mapped from a file, which is made if missing.
 
-    `of` identifies the pictures: the digest of what they are read from. A file is written aside and renamed,
-    so that an interruption leaves none or a whole one; of several processes that need it, one makes it and
-    the others wait.
+    `of` identifies the pictures: the digest of their source. The file is written aside and renamed, so an
+    interruption leaves none or a whole one; of several processes that need it, one writes it and the others
+    wait.
     """
     key = hashlib.sha256(f"{encoder.digest()} {of} {count}".encode()).hexdigest()[:32]
     path = cache_folder() / "features" / f"{encoder.name.replace(':', '-')}-{key}.npy"

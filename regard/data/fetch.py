@@ -1,8 +1,8 @@
-"""A file from its public home: streamed beside its place, checked, then renamed.
+"""Download a file: streamed to a temporary file, verified, then renamed.
 
     fetch("https://example.org/train.en.gz", Path("data/train.en.gz"), sha256="d79c…")
 
-Nothing half-fetched is used: a fetch that fails leaves nothing behind, and the next one starts anew.
+A failed download leaves nothing behind, and the next one starts over.
 """
 
 import errno
@@ -20,11 +20,11 @@ from regard.errors import DataError
 
 TIMEOUT = 30.0  # seconds without a byte
 CHUNK = 1 << 16
-HEADERS = {"User-Agent": "regard (research; Python urllib)"}  # some homes refuse urllib's own name
+HEADERS = {"User-Agent": "regard (research; Python urllib)"}  # some servers reject urllib's own
 
 
 def fetch(url: str, path: Path, *, sha256: str | None = None, timeout: float = TIMEOUT) -> str:
-    """Fetch a file; its SHA-256 digest. A digest that is known must agree, one that is not is told."""
+    """Download a file and return its SHA-256 digest, which is checked if `sha256` is given, else logged."""
     try:
         with storage.whole(path) as file:
             digest = _download(url, file, timeout)
@@ -45,7 +45,7 @@ def fetch(url: str, path: Path, *, sha256: str | None = None, timeout: float = T
 
 
 def _download(url: str, file: BinaryIO, timeout: float) -> str:
-    """Stream a URL into a file; the digest of what came."""
+    """Stream a URL into a file; returns the digest."""
     digest, received = hashlib.sha256(), 0
     try:
         with urlopen(Request(url, headers=HEADERS), timeout=timeout) as response:
@@ -64,7 +64,7 @@ def _download(url: str, file: BinaryIO, timeout: float) -> str:
 
 
 def _explain(error: OSError, url: str, path: Path) -> DataError:
-    """The sentence for what went wrong: at the home, on the way, or on this disk."""
+    """The message for an error of the server, the network or the local disk."""
     reason: Any = error.reason if isinstance(error, URLError) else error
     if isinstance(error, HTTPError):
         return DataError(f"{url}: the server answered {error.code} ({str(error.reason).lower()}).")

@@ -1,12 +1,12 @@
-"""Flickr8k: photographs with five captions each, as they are distributed or in a packed form.
+"""Flickr8k: photographs with five captions each, as distributed or in a packed form.
 
-    Flickr8k.token.txt          NAME#NUMBER, a tab and a caption a line; beside it Flickr_8k.trainImages.txt,
-                                …devImages.txt and …testImages.txt, a name a line
-    Flicker8k_Dataset/          the photographs, there or beside the folder of those files
+    Flickr8k.token.txt          per line NAME#NUMBER, a tab and a caption; next to it
+                                Flickr_8k.trainImages.txt, …devImages.txt, …testImages.txt, a name per line
+    Flicker8k_Dataset/          the photographs, in the folder of those files or next to it
 
-    flickr8k_128_jpeg.npz       `jpeg` all files one after the other, image i from offsets[i] to
-                                offsets[i + 1]; `names`; `splits`: train, dev, test
-    captions.jsonl.gz           {"image": NAME, "captions": [five sentences]} a line
+    flickr8k_128_jpeg.npz       `jpeg`: all files concatenated, image i from offsets[i] to offsets[i + 1];
+                                `names`; `splits`: train, dev, test
+    captions.jsonl.gz           {"image": NAME, "captions": [five sentences]} per line
 
 Hodosh, Young, Hockenmaier. Framing image description as a ranking task. 2013. https://doi.org/10.1613/jair.3994
 """
@@ -38,13 +38,13 @@ _WORD = re.compile(r"[a-z0-9]+(?:['-][a-z0-9]+)*")
 
 
 def open_flickr8k(data: str = "") -> "Flickr8k":
-    """The data set in whichever form the data folder has it."""
+    """The data set, in the form found in the data folder."""
     found = find_file("flickr8k", [PICTURES, TOKENS], data=data, folders=FOLDERS, home=HOME)
     return Flickr8k(data) if found.name == PICTURES else Flickr8kFiles(found)
 
 
 class Flickr8k:
-    """The photographs, unpacked when they are looked at, and their captions."""
+    """The photographs, decoded on access, and their captions."""
 
     def __init__(self, data: str = "") -> None:
         self.pictures_file = find_file("flickr8k", [PICTURES], data=data, folders=FOLDERS, home=HOME)
@@ -65,7 +65,7 @@ class Flickr8k:
         return self._arrays["names"]
 
     def rows(self, split: str) -> Sequence[int]:
-        """The numbers of a split's photographs."""
+        """The indices of a split's photographs."""
         return [row for row, name in enumerate(self._arrays["splits"]) if name == SPLITS[split]]
 
     def pictures(self, rows: Sequence[int], *, side: int) -> Pixels:
@@ -73,7 +73,7 @@ class Flickr8k:
         return torch.stack([read_image(self.file(row), side=side, owner=self.names[row]) for row in rows])
 
     def file(self, row: int) -> bytes | Path:
-        """One photograph as it would lie on a disk, or as it lies there."""
+        """One photograph: the bytes of its file, or its path."""
         begin, end = self._arrays["offsets"][row : row + 2]
         return as_bytes(self._arrays["jpeg"][begin:end])
 
@@ -91,13 +91,13 @@ class Flickr8k:
         return read_captions(self.captions_file)
 
     def digest(self) -> str:
-        """Of the photographs' file."""
+        """Hash of the file of photographs."""
         with self.pictures_file.open("rb") as opened:
             return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 class Flickr8kFiles(Flickr8k):
-    """The same from the files that the data set is distributed as; `tokens` is that of the captions."""
+    """Flickr8k from the files as distributed; `tokens` is the captions' file."""
 
     def __init__(self, tokens: Path) -> None:
         self.captions_file = tokens
@@ -137,7 +137,7 @@ class Flickr8kFiles(Flickr8k):
         return found
 
     def digest(self) -> str:
-        """Of the names and sizes of the photographs."""
+        """Hash of the names and sizes of the photographs."""
         sizes = (f"{name} {(self.folder / name).stat().st_size}\n" for name in self.names)
         return hashlib.sha256("".join(sizes).encode()).hexdigest()
 
@@ -166,5 +166,5 @@ def read_captions(path: Path) -> dict[str, list[str]]:
 
 
 def clean(caption: str) -> str:
-    """Lower-case words with single spaces, no punctuation: as captions are compared."""
+    """Lower-case words with single spaces and no punctuation, the form in which captions are compared."""
     return " ".join(_WORD.findall(caption.lower()))

@@ -1,4 +1,4 @@
-"""Where a data set lies: in the folder that a setting or REGARD_DATA names; what is said of damaged files."""
+"""Find data sets in the folder that a setting or REGARD_DATA names; report damaged files."""
 
 import lzma
 import os
@@ -14,7 +14,7 @@ from pathlib import Path
 from regard.errors import DataError
 
 VARIABLE = "REGARD_DATA"
-# what damaged archives, arrays and pickles raise when they are read
+# raised on reading damaged archives, arrays and pickles
 DAMAGED = (
     *(OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, struct.error),
     *(zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError, pickle.UnpicklingError),
@@ -24,7 +24,7 @@ DAMAGED = (
 def find_file(owner: str, names: Sequence[str], *, data: str, folders: Sequence[str], home: str) -> Path:
     """The first of the files `names`, in the data folder itself or in one of its `folders`.
 
-    `data` is the user's setting, empty for none; `home` tells where the data set can be had.
+    `data` is the user's setting, or empty; `home` says where to get the data set.
     """
     root = data or os.environ.get(VARIABLE, "")
     if not root:
@@ -45,7 +45,7 @@ def find_file(owner: str, names: Sequence[str], *, data: str, folders: Sequence[
 
 @contextmanager
 def reading(path: Path, expected: str, *, kind: str = "") -> Iterator[None]:
-    """What goes wrong in this block is that the file, perhaps of a `kind`, is damaged."""
+    """Turn errors in the block into a DataError: the file, perhaps of a `kind`, is damaged."""
     try:
         yield
     except DataError:

@@ -1,20 +1,20 @@
 """Point sets and what can be asked of them: order, convex hull, Delaunay triangulation, shortest tour.
 
-Every answer is one canonical list of point numbers, so that a net can be taught it:
+Every answer is one canonical list of point indices, so that a network can learn it:
 
-    order       the points from the smallest to the largest; of equals the lower number first
-    hull        its corners counter-clockwise, beginning with the lowest number
-    triangles   each as three rising numbers, sorted by the incentre (x, then y)
+    order       the points from the smallest to the largest; ties go to the lower index
+    hull        its corners counter-clockwise, starting at the lowest index
+    triangles   each as three ascending indices, sorted by the incentre (x, then y)
     tour        from point 0, counter-clockwise (the sign of its area; the paper leaves the direction open)
 
-Degenerate input has a defined answer. Points on an edge of the hull are no corners; of coinciding points only
-the lowest number counts; a set on a line has its two ends as hull, and no triangles; one point is its own
-hull and its own tour.
+Degenerate input has a defined answer. Points on an edge of the hull are not corners; of coinciding points
+only the lowest index counts; the hull of collinear points is the two ends, and they have no triangles; one
+point is its own hull and its own tour.
 
-Solvers take many sets at once, (B, N, 2) padded to the largest, with the (B,) sizes, and answer (B, M)
-numbers filled up with -1.
+Solvers take many sets at once, (B, N, 2) padded to the largest, with the (B,) sizes, and return (B, M)
+indices padded with -1.
 
-    hulls               the two chains of Andrew (1979), whose points that are no corners go all at once
+    hulls               the two chains of Andrew (1979), all points that are not corners dropped at once
     triangulations      gift wrapping (Chand, Kapur 1970) of the points on a paraboloid, all sets in step
     exact_tours         Held and Karp (1962), O(n² 2ⁿ): all subsets of one size at a time
     heuristic_tours     nearest insertion (Rosenkrantz, Stearns, Lewis 1977), then 2-opt (Croes 1958)
@@ -31,16 +31,16 @@ from torch import Tensor
 
 from regard.errors import ConfigError, DataError
 
-LARGEST = 1e100  # of a coordinate: differences of such numbers are still finite
-EXACT = 12  # points up to which tours are shortest: the tables of one set have n 2ⁿ entries
-_TABLE = 2**22  # entries of these tables at a time: they should stay near the processor
+LARGEST = 1e100  # absolute coordinate: differences of such numbers are still finite
+EXACT = 12  # points up to which tours are optimal: the tables of one set have n 2ⁿ entries
+_TABLE = 2**22  # entries of these tables at a time, so that they stay in the cache
 
 
 # Order ----------------------------------------------------------------------------------------------
 
 
 def orders(points: Tensor, sizes: Tensor) -> Tensor:
-    """(B, N, 1), (B,) -> (B, N) numbers of the points, the smallest first."""
+    """(B, N, 1), (B,) -> (B, N) indices of the points, the smallest first."""
     padding = torch.arange(points.shape[1]) >= sizes[:, None]
     return points[..., 0].masked_fill(padding, torch.inf).argsort(stable=True).masked_fill_(padding, -1)
 
@@ -49,10 +49,10 @@ def orders(points: Tensor, sizes: Tensor) -> Tensor:
 
 
 def hulls(points: Tensor, sizes: Tensor) -> Tensor:
-    """(B, N, 2), (B,) -> (B, N) corners of each hull, counter-clockwise from the lowest number."""
+    """(B, N, 2), (B,) -> (B, N) corners of each hull, counter-clockwise from the lowest index."""
     B, N = points.shape[:2]
     order, m = _sorted_distinct(points, sizes)
-    # the way from the first of the sorted points to the last, and back; the sets lie one after another
+    # the path from the first sorted point to the last and back; the sets are concatenated
     last = m[:, None] - 1
     place = last - (torch.arange(2 * N - 1) - last).abs()
     row, at = (place >= 0).nonzero().T
@@ -60,7 +60,7 @@ def hulls(points: Tensor, sizes: Tensor) -> Tensor:
     number = order[row, place]
     x, y = points[row, number].double().T
     inner = (place > 0) & (place < m[row] - 1)
-    while True:  # where the way does not turn left is no corner, and without it perhaps others are none
+    while True:  # drop points at which the path does not turn left; repeat, as others may follow
         right, up = x.diff(), y.diff()
         stays = ~inner
         stays[1:-1] |= right[:-1] * up[1:] > up[:-1] * right[1:]
@@ -69,14 +69,14 @@ def hulls(points: Tensor, sizes: Tensor) -> Tensor:
         row, number, x, y, inner = (each[stays] for each in (row, number, x, y, inner))
     corners = torch.full((B, N + 1), N)
     corners[row, torch.arange(len(row)) - torch.searchsorted(row, row)] = number
-    count = (row.bincount(minlength=B)[:, None] - 1).clamp_(min=1)  # without the first, when it comes again
+    count = (row.bincount(minlength=B)[:, None] - 1).clamp_(min=1)  # the path ends at its first point
     place = torch.arange(N)
     first = corners.argmin(1, keepdim=True)
     return corners.gather(1, (place + first) % count).masked_fill_(place >= count, -1)
 
 
 def _sorted_distinct(points: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
-    """(B, N) numbers by x, then y, without repetitions; (B,) how many."""
+    """(B, N) indices sorted by x, then y, without duplicates; (B,) how many."""
     N = points.shape[1]
     padding = torch.arange(N) >= sizes[:, None]
     x, y = points.masked_fill(padding[..., None], torch.inf).unbind(2)
@@ -88,7 +88,7 @@ def _sorted_distinct(points: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _sorted(*keys: Tensor) -> Tensor:
-    """The order by the first key, where it is equal by the second, and so on."""
+    """Stable argsort by the first key, ties by the second, and so on."""
     order = keys[-1].argsort(stable=True)
     for key in keys[-2::-1]:
         order = order.gather(-1, key.gather(-1, order).argsort(stable=True))
@@ -113,12 +113,12 @@ def is_simple(polygon: Tensor) -> bool:
     if k < 3 or len(set(map(tuple, a.tolist()))) < k:
         return False
     b, c = a.roll(-1, 0), a.roll(-2, 0)
-    # sides of each end of side j seen from side i
+    # on which side of edge i each end of edge j lies
     start, end = _side(a[:, None], b[:, None], a), _side(a[:, None], b[:, None], b)
     apart = (torch.arange(k)[:, None] - torch.arange(k)).abs()
     far = (apart > 1) & (apart < k - 1)  # neighbours share a corner
     crossing = (start * end <= 0) & (start * end <= 0).T & far
-    flat = (start == 0) & (end == 0) & far  # on one line: they meet only if their boxes do
+    flat = (start == 0) & (end == 0) & far  # collinear: they meet only if their bounding boxes do
     low, high = torch.minimum(a, b), torch.maximum(a, b)
     boxes = ((low[:, None] <= high) & (low <= high[:, None])).all(-1)
     folded = (_side(a, b, c) == 0) & (((b - a) * (c - b)).sum(-1) < 0)
@@ -126,7 +126,7 @@ def is_simple(polygon: Tensor) -> bool:
 
 
 def _side(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
-    """On which side of the line from a to b the point c lies: positive on the left."""
+    """On which side of the line from a to b the point c lies: 1 on the left, -1 on the right."""
     u, v = b - a, c - a
     return (u[..., 0] * v[..., 1] - u[..., 1] * v[..., 0]).sign()
 
@@ -135,7 +135,7 @@ def _side(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
 
 
 def triangulations(points: Tensor, sizes: Tensor) -> Tensor:
-    """(B, N, 2), (B,) -> (B, 3 (2N - 5)) triangles, three numbers each; none for points on a line."""
+    """(B, N, 2), (B,) -> (B, 3 (2N - 5)) triangles, three indices each; none for collinear points."""
     B, N = points.shape[:2]
     found = torch.full((B, most_triangles(N), 3), -1)
     block = max(1, _TABLE // N**2)
@@ -151,35 +151,35 @@ def triangulations(points: Tensor, sizes: Tensor) -> Tensor:
 
 
 def most_triangles(n: int) -> int:
-    """2 n - 2 - h, with the smallest hull there is, h = 3; 0 for fewer than three points."""
+    """2 n - 2 - h with the smallest possible hull, h = 3; 0 for fewer than three points."""
     return max(0, 2 * n - 5)
 
 
 def _wrapped(points: Tensor, sizes: Tensor) -> Tensor:
-    """(B, N, 2), (B,) -> (K, 4): the numbers of a set and of the corners of a triangle in it.
+    """(B, N, 2), (B,) -> (K, 4): the index of a set and those of the three corners of a triangle in it.
 
-    From edge to edge, it is always the triangle whose circumcircle is empty.
+    Walks from edge to edge, always to the triangle whose circumcircle is empty.
 
-    Raised to z = x² + y², the triangles are the lower faces of the convex hull (Brown 1979): behind each edge
-    of a face, the next one rises least. Heights are changed by a little more than rounding does, so that
-    where several points lie on one circle all faces choose alike.
+    Lifted to z = x² + y², the triangles are the lower faces of the convex hull (Brown 1979): across each edge
+    of a face, the next one rises least. Heights are perturbed by a little more than the rounding error, so
+    that all faces break ties in the same way where several points lie on one circle.
     """
     B, N = points.shape[:2]
     order, m = _sorted_distinct(points, sizes)
     there = torch.zeros(B, N, dtype=torch.bool).scatter_(1, order, torch.arange(N) < m[:, None])
-    points = points.masked_fill(~there[..., None], torch.nan)  # which is on no side of an edge
+    points = points.masked_fill(~there[..., None], torch.nan)  # NaN is on neither side of an edge
     points = points - points.nanmean(1, keepdim=True)
     x, y = (points / points.abs().nan_to_num(0).amax((1, 2), keepdim=True)).unbind(2)
     z = x**2 + y**2 + 1e-13 * ((there.double().cumsum(1) - 1) * 0.6180339887498949).frac()
-    flat = 1e-14  # what rounding leaves of the area of three points on a line
+    flat = 1e-14  # rounding error in the area of three collinear points
     a = order[:, :1]
     right, up = x - x.gather(1, a), y - y.gather(1, a)
-    # all lie to the right: the lowest, then nearest, is on the hull
+    # all others lie to the right of a: the one of least slope, then the nearest, is on the hull
     slope = torch.atan2(up, right).masked_fill(~there.scatter(1, a, False), torch.inf)
     low = slope <= slope.amin(1, keepdim=True) + flat
     b = torch.where(low, right.hypot(up), torch.inf).argmin(1, keepdim=True)
-    todo = torch.cat([a, b], 1)[:, None].repeat(1, 2 * N, 1)  # a stack of edges for every set
-    top = torch.ones(B, dtype=torch.int64)  # how many lie on it
+    todo = torch.cat([a, b], 1)[:, None].repeat(1, 2 * N, 1)  # a stack of edges for each set
+    top = torch.ones(B, dtype=torch.int64)  # height of each stack
     done, found = torch.zeros(B, N, N, dtype=torch.bool), []
     while len(row := top.nonzero()[:, 0]):
         top[row] -= 1
@@ -202,7 +202,7 @@ def _wrapped(points: Tensor, sizes: Tensor) -> Tensor:
 
 
 def incentres(corners: Tensor) -> Tensor:
-    """(k, 3, 2) -> (k, 2): the corners, each weighed by the length of the opposite side."""
+    """(k, 3, 2) -> (k, 2): the mean of the corners, each weighted by the length of the opposite side."""
     corners = corners.double()
     opposite = (corners.roll(-1, 1) - corners.roll(1, 1)).norm(dim=-1, keepdim=True)
     weights = opposite / opposite.sum(1, keepdim=True).clamp_(min=torch.finfo(torch.float64).tiny)
@@ -213,7 +213,7 @@ def incentres(corners: Tensor) -> Tensor:
 
 
 def tours(points: Tensor, sizes: Tensor) -> Tensor:
-    """(B, N, 2), (B,) -> (B, N) tours: shortest up to EXACT points, by the heuristic beyond."""
+    """(B, N, 2), (B,) -> (B, N) tours: optimal up to EXACT points, heuristic beyond."""
     found = torch.full(points.shape[:2], -1)
     for n in set(sizes.tolist()):
         here = sizes == n
@@ -225,7 +225,7 @@ def tours(points: Tensor, sizes: Tensor) -> Tensor:
 def exact_tours(points: Tensor) -> Tensor:
     """(B, n, 2) -> (B, n) shortest tours, n up to 12.
 
-    cost[mask, j] is the shortest way from point 0 through the points of the mask, ending at j:
+    cost[mask, j] is the shortest path from point 0 through the points of the mask, ending at j:
 
         cost[mask, j] = min over i in mask without j of cost[mask without j, i] + d(i, j)
     """
@@ -241,7 +241,7 @@ def exact_tours(points: Tensor) -> Tensor:
 def _held_karp(points: Tensor) -> Tensor:
     B, n = points.shape[:2]
     m = n - 1  # point k + 1 is bit k
-    d = distances(points).permute(1, 2, 0).contiguous()  # (n, n, B): sets lie side by side
+    d = distances(points).permute(1, 2, 0).contiguous()  # (n, n, B): the batch last
     cost = torch.full((2**m, m, B), torch.inf, dtype=d.dtype)
     for k in range(m):
         cost[1 << k, k] = d[0, k + 1]
@@ -260,7 +260,7 @@ def _held_karp(points: Tensor) -> Tensor:
 
 @cache
 def _subsets(m: int) -> list[tuple[int, Tensor]]:
-    """For each size from 2 and each bit j, the masks of this size that hold j."""
+    """For each size from 2 and each bit j, the masks of that size that contain j."""
     masks = torch.arange(2**m)
     size = (masks[:, None] >> torch.arange(m) & 1).sum(1)
     return [(j, masks[(size == k) & (masks >> j & 1 == 1)]) for k in range(2, m + 1) for j in range(m)]
@@ -272,11 +272,11 @@ def heuristic_tours(points: Tensor) -> Tensor:
 
 
 def nearest_insertion(points: Tensor) -> Tensor:
-    """(B, n, 2) -> (B, n): the point nearest to the tour goes where it lengthens the tour least."""
+    """(B, n, 2) -> (B, n): always insert the point nearest to the tour, where it lengthens the tour least."""
     B, n = points.shape[:2]
     d = distances(points)
     sets = torch.arange(B)
-    after = torch.zeros(B, n, dtype=torch.int64)  # the point that follows; 0 alone follows itself
+    after = torch.zeros(B, n, dtype=torch.int64)  # the successor of each point; at first 0 is its own
     outside = torch.ones(B, n, dtype=torch.bool)
     outside[:, 0] = False
     near = d[:, 0]
@@ -297,7 +297,7 @@ def nearest_insertion(points: Tensor) -> Tensor:
 
 
 def two_opt(points: Tensor, tour: Tensor) -> Tensor:
-    """Reverse the stretch that shortens a tour most, until none does."""
+    """Reverse the segment that shortens the tour most, until none does."""
     n = points.shape[1]
     tour = tour.clone()
     if n < 4:
@@ -327,7 +327,7 @@ def distances(points: Tensor) -> Tensor:
 
 
 def _canonical(points: Tensor, tour: Tensor) -> Tensor:
-    """The tour from point 0, counter-clockwise; where the area is zero, towards the lower number."""
+    """The tour from point 0, counter-clockwise; if its area is zero, towards the lower index."""
     n = tour.shape[1]
     place = torch.arange(n)
     tour = tour.gather(1, (tour.argmin(1, keepdim=True) + place) % n)
@@ -342,11 +342,11 @@ def _canonical(points: Tensor, tour: Tensor) -> Tensor:
 
 
 class Question(NamedTuple):
-    """What is asked of a point set."""
+    """A problem posed on point sets."""
 
     dimension: int  # coordinates of a point
     solve: Callable[[Tensor, Tensor], Tensor]
-    longest: Callable[[int], int]  # size of a set -> numbers of the longest answer
+    longest: Callable[[int], int]  # size of a set -> length of the longest answer
 
 
 QUESTIONS: dict[str, Question] = {
@@ -358,7 +358,7 @@ QUESTIONS: dict[str, Question] = {
 
 
 def check_points(owner: str, points: Tensor, *, dimension: int) -> Tensor:
-    """The (n, D) points, if there are any, all of them numbers."""
+    """The (n, D) points; raises unless there is at least one and all are finite."""
     if points.ndim != 2 or points.shape[1] != dimension:
         raise DataError(
             f"{owner}: `points` has shape {tuple(points.shape)}; expected (n, {dimension}), one point a row."
@@ -375,9 +375,9 @@ def check_points(owner: str, points: Tensor, *, dimension: int) -> Tensor:
 
 
 def in_unit_square(points: Tensor) -> Tensor:
-    """(n, D) -> the same figure inside [0, 1]: moved and scaled as one, where it is not there already.
+    """(n, D) -> the points shifted and scaled into [0, 1] with one factor, if they are not there already.
 
-    Hull, triangulation, order and shortest tour stay the same. The result is float32.
+    Hull, triangulation, order and shortest tour do not change. The result is float32.
     """
     points = points.double()
     low, high = points.amin(0), points.amax(0)
@@ -387,7 +387,7 @@ def in_unit_square(points: Tensor) -> Tensor:
 
 
 def same_cycle(a: list[int], b: list[int]) -> bool:
-    """Whether two closed ways are the same, wherever they begin and in either direction."""
+    """Whether two closed paths are the same, wherever they begin and in either direction."""
     if len(a) != len(b) or set(a) != set(b) or len(set(a)) != len(a):
         return False
     if len(a) < 3:
@@ -398,6 +398,6 @@ def same_cycle(a: list[int], b: list[int]) -> bool:
 
 
 def perimeter(points: Tensor, order: list[int]) -> float:
-    """The length of one closed way through these points."""
+    """The length of a closed path through these points."""
     path = points.double()[[*order, order[0]]].tolist()
     return sum(dist(a, b) for a, b in pairwise(path))

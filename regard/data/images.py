@@ -1,9 +1,9 @@
-"""Pictures: from files and bytes to squares of pixels, and to batches that decoding can read.
+"""Pictures: from files and bytes to squares of pixels, and to batches for decoding.
 
-Any kind that Pillow opens is taken: grey, with a palette, with transparency (laid on white), sixteen bits,
-rotated by its camera (turned upright), animated (its first frame). What cannot be a photograph is refused
-with a sentence: no image, a truncated file, fewer than SMALLEST pixels a side, more than LARGEST in all, a
-file of more than HEAVIEST bytes. All are checked before anything large is read or unpacked.
+Anything that Pillow opens is accepted: grey, palette, transparency (composited onto white), sixteen bits,
+rotated by the camera (turned upright), animated (the first frame). Refused with a DataError: anything that is
+not an image, truncated files, fewer than SMALLEST pixels a side, more than LARGEST in all, files of more than
+HEAVIEST bytes. Sizes are checked before anything large is read or decoded.
 """
 
 import io
@@ -27,8 +27,8 @@ Pixels = Tensor  # (H, W, 3) bytes, red first
 
 SMALLEST = 8  # pixels a side
 LARGEST = 64_000_000  # pixels in all: 192 MB once unpacked
-HEAVIEST = 512_000_000  # bytes of a file: more than so many pixels need, whatever the format
-# what is taken for a picture in a folder; also kinds that Pillow may not read, which are then named as such
+HEAVIEST = 512_000_000  # bytes of a file: more than LARGEST pixels need in any format
+# endings of pictures in a folder; includes formats that Pillow may lack, so that they get an error
 ENDINGS = (
     *(".jpg", ".jpeg", ".jpe", ".jfif", ".jp2", ".png", ".gif", ".bmp", ".tif", ".tiff", ".webp"),
     *(".ppm", ".pgm", ".avif", ".heic", ".heif"),
@@ -37,27 +37,27 @@ ENDINGS = (
 
 @dataclass(frozen=True)
 class ImageBatch(PairBatch):
-    """Pictures and their captions. `source` is (B, H, W, 3) bytes, or (B, L, D) annotations made beforehand.
+    """Pictures and their captions. `source` is (B, H, W, 3) bytes, or (B, L, D) precomputed annotations.
 
-    `source_lengths` are those of the source's second axis: a picture has no padding.
+    `source_lengths` are all the size of the source's second axis: pictures have no padding.
     """
 
     def rounded(self) -> Self:
-        """Captions padded to a multiple of 4 words, so that a captured step meets few shapes."""
+        """Captions padded to a multiple of 4 words, so that step capture sees few shapes."""
         target = F.pad(self.target, (0, -self.target.shape[1] % 4), value=PAD)
         return type(self)(self.source, self.source_lengths, target, self.target_lengths)
 
 
 def image_batch(source: Tensor, captions: Sequence[Sequence[int]] | None = None) -> ImageBatch:
-    """Pictures or annotations, and the numbers of their captions without eos; None: nobody knows them."""
+    """Pictures or annotations, and the ids of their captions without eos; None: unknown."""
     target, lengths = pad([[*row, EOS] for row in captions or [[]] * len(source)])
     return ImageBatch(source, torch.full((len(source),), source.shape[1]), target, lengths)
 
 
 def read_image(file: Path | bytes, *, side: int, owner: str = "image") -> Pixels:
-    """(side, side, 3): the largest square in the middle of a picture, resized.
+    """(side, side, 3): the largest central square of a picture, resized.
 
-    `file` is a path, which names itself in errors, or the bytes of a file, named `owner`.
+    `file` is a path, or the contents of a file, which errors call `owner`.
     """
     return square(open_image(file, owner=owner), side)
 
@@ -72,7 +72,7 @@ def open_image(file: Path | bytes, *, owner: str = "image") -> Pixels:
         file = file.read_bytes()
     try:
         with warnings.catch_warnings():
-            # what Pillow only warns of is said below: it fails to be read, or it is too large, or it is fine
+            # Pillow's warnings add nothing: either reading fails below, or the size does, or all is well
             warnings.simplefilter("ignore")
             with Image.open(io.BytesIO(file)) as opened:
                 check_size(owner, *opened.size)
@@ -112,7 +112,7 @@ def as_colours(image: Any) -> Pixels:
 
     if image.mode in ("I", "F") or image.mode.startswith("I;16"):  # more than eight bits of grey
         grey = from_image(image.convert("F"), torch.float32).double().nan_to_num()
-        # what white is, no file says: fractions have 1; whole numbers a byte's or two bytes' largest
+        # files do not store the white level: 1 for fractions, the largest of one or two bytes for integers
         tops = (1.0, 255.0, 65535.0) if image.mode == "F" else (255.0, 65535.0)
         top = next((top for top in tops if grey.max() <= top), tops[-1])
         return (grey.clamp(0, top) * (255 / top)).round().byte().repeat(1, 1, 3)
@@ -135,7 +135,7 @@ def to_image(pixels: Pixels) -> Any:
 
 
 def square(pixels: Pixels, side: int) -> Pixels:
-    """(H, W, 3) -> (side, side, 3): the square in the middle, resized."""
+    """(H, W, 3) -> (side, side, 3): the central square, resized."""
     from PIL import Image
 
     H, W = pixels.shape[:2]
@@ -148,7 +148,7 @@ def square(pixels: Pixels, side: int) -> Pixels:
 
 
 def images_in(paths: Sequence[Path]) -> list[Path]:
-    """The files, and for a folder those in it that end like pictures, in the order of their names."""
+    """The files, with each folder replaced by the pictures in it (by ending), sorted by name."""
     found: list[Path] = []
     for path in paths:
         if path.is_dir():

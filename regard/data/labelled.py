@@ -9,7 +9,7 @@ from regard.data.tensor_batch import TensorBatch
 
 @dataclass(frozen=True)
 class LabelledBatch(TensorBatch):
-    """Sequences of symbols, several at each step, and their labels. Padding is told by the lengths."""
+    """Sequences of symbols, several at each step, and their labels. The lengths define the padding."""
 
     symbols: Tensor  # (B, T, F)
     lengths: Tensor  # (B,)

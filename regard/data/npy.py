@@ -25,20 +25,20 @@ KINDS = {
 
 
 def read_npz(path: Path) -> dict[str, Any]:
-    """All arrays of an archive as tensors; one of texts, which has one axis, as a list."""
+    """All arrays of an archive as tensors; an array of strings, which has one axis, as a list."""
     with zipfile.ZipFile(path) as archive:
         return {name.removesuffix(".npy"): _read(archive.read(name)) for name in archive.namelist()}
 
 
 def map_npy(path: Path) -> Tensor:
-    """The array of a file, mapped and not read; what is written into it stays in this process."""
+    """The array of a file, mapped copy-on-write."""
     with path.open("rb") as file:
         kind, shape, start = _header(file.read(1 << 12))
     return _mapped(path, KINDS[kind], shape, start, shared=False)
 
 
 def make_npy(path: Path, dtype: torch.dtype, shape: Sequence[int]) -> Tensor:
-    """A new file of zeros, mapped: what is written into the tensor is in the file."""
+    """A new file of zeros, mapped: writes to the tensor go to the file."""
     with path.open("wb") as file:
         start = file.write(npy_header(dtype, shape))
         file.truncate(start + math.prod(shape) * dtype.itemsize)
@@ -46,7 +46,7 @@ def make_npy(path: Path, dtype: torch.dtype, shape: Sequence[int]) -> Tensor:
 
 
 def npy_header(dtype: torch.dtype, shape: Sequence[int]) -> bytes:
-    """What stands before the numbers of an array."""
+    """The bytes that precede the data of an array."""
     kind = next(kind for kind, known in KINDS.items() if known == dtype)
     text = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {tuple(shape)}, }}"
     text += " " * (-(len(text) + 11) % 64) + "\n"
@@ -68,7 +68,7 @@ def _read(content: bytes) -> Tensor | list[str]:
 
 
 def _header(content: bytes) -> tuple[str, tuple[int, ...], int]:
-    """The kind of the numbers as NumPy names it, the shape, where the numbers begin."""
+    """NumPy's name of the dtype, the shape, and the offset of the data."""
     if content[:6] != MAGIC:
         raise ValueError("no array in NumPy's format")
     first = 10 if content[6] == 1 else 12

@@ -1,9 +1,9 @@
 """Omniglot: 1,623 characters of 50 alphabets, each drawn by 20 people; 28 × 28 here.
 
-Two forms are read from `task.data` or REGARD_DATA, in which `omniglot/` may hold them: the archives as they
-are distributed, `images_background.zip` and `images_evaluation.zip` (made smaller when read, half a minute);
-or one file `omniglot28.npz` with the arrays `background` (964, 20, 28, 28) and `evaluation` (659, 20, 28, 28)
-of uint8, ink dark.
+Two forms are read from `task.data` or REGARD_DATA or the subfolder `omniglot/`: the archives as distributed,
+`images_background.zip` and `images_evaluation.zip` (downscaled on reading, half a minute); or one file
+`omniglot28.npz` with the uint8 arrays `background` (964, 20, 28, 28) and `evaluation` (659, 20, 28, 28), ink
+dark.
 
 Lake, Salakhutdinov, Tenenbaum. Human-level concept learning through probabilistic program induction. 2015.
 https://doi.org/10.1126/science.aab3050
@@ -62,7 +62,7 @@ def _packed(path: Path) -> Tensor:
 
 
 def _archive(path: Path) -> Tensor:
-    """Every character's drawings from an archive of images, characters in the order of their names."""
+    """Every character's drawings from an archive of images, characters sorted by name."""
     from PIL import Image
 
     classes: dict[str, list[Tensor]] = {}

@@ -1,4 +1,4 @@
-"""Parallel text from two files, one sentence a line, plain, .gz or .zip (its longest .txt), as a stream."""
+"""Parallel text streamed from two files, one sentence per line, plain, .gz or .zip (its largest .txt)."""
 
 import gzip
 import lzma
@@ -11,20 +11,20 @@ from typing import IO
 
 from regard.errors import DataError
 
-BLOCK = 1 << 16  # bytes of lines that are decoded at once
+BLOCK = 1 << 16  # bytes of lines decoded at once
 
 
 class Parallel:
-    """The sentence pairs of two files; can be gone through again and again, and holds one pair at a time.
+    """The sentence pairs of two files; can be iterated repeatedly, and holds one block of lines at a time.
 
-    Pairs with an empty side are left out. `count` and `skipped` are known after the first complete pass.
+    Pairs with an empty side are skipped. `count` and `skipped` are set after the first complete pass.
     """
 
     def __init__(self, source: Path, target: Path) -> None:
         self.source, self.target = source, target
         self.count: int | None = None  # pairs with text on both sides
         self.skipped = 0
-        self.bytes = 0  # of text in these pairs; known after `measure`
+        self.bytes = 0  # of text in these pairs; set by `measure`
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         count = lines = 0
@@ -43,7 +43,7 @@ class Parallel:
         self.count, self.skipped = count, lines - count
 
     def total(self) -> int:
-        """How many pairs there are; reads both files if that is not known yet."""
+        """The number of pairs; reads both files if it is not known yet."""
         if self.count is None:
             for _ in self:
                 pass
@@ -51,7 +51,7 @@ class Parallel:
         return self.count
 
     def measure(self) -> None:
-        """Read both files, to know how much they hold and that nothing is wrong with them."""
+        """Read both files, to count their text and check them."""
         self.bytes = sum(len(a.encode()) + len(b.encode()) for a, b in self)
 
     def _unequal(self, lines: int, more: int, *, longer: bool) -> DataError:
@@ -63,19 +63,19 @@ class Parallel:
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a UTF-8 file without surrounding spaces; a line that is not UTF-8 is named."""
+    """The lines of a UTF-8 file, stripped; an error names a line that is not UTF-8."""
     return list(stream_lines(path))
 
 
 def stream_lines(path: Path, strip: Callable[[str], str] = str.strip) -> Iterator[str]:
-    """The same, one line after the other; `strip` takes the surrounding spaces away."""
+    """`read_lines` as a stream; `strip` removes the surrounding spaces."""
     try:
         with _open(path) as file:
             number = 0
             while block := file.readlines(BLOCK):
                 yield from map(strip, _decode_block(block, number, str(path)))
                 number += len(block)
-    except RuntimeError as error:  # of zipfile
+    except RuntimeError as error:  # from zipfile
         raise DataError(
             f"{path}: cannot be read ({error}); expected a zip file without a password."
         ) from error
@@ -87,7 +87,7 @@ def stream_lines(path: Path, strip: Callable[[str], str] = str.strip) -> Iterato
 
 
 def decode_lines(data: bytes, name: str) -> list[str]:
-    """Bytes as lines of text without surrounding spaces; a line that is not UTF-8 is named."""
+    """Bytes as lines of text, stripped; an error names a line that is not UTF-8."""
     return [decode_line(line, number, name) for number, line in enumerate(data.splitlines(), 1)]
 
 
@@ -104,7 +104,7 @@ def _open(path: Path) -> IO[bytes]:
 
 
 def _decode_block(block: list[bytes], before: int, name: str) -> Iterator[str]:
-    """Lines as text, all at once where nothing is wrong with them; so many lines came `before`."""
+    """Lines as text, decoded at once if they are valid; `before` lines precede them."""
     try:
         text = b"".join(block).decode("utf-8" if before else "utf-8-sig")
     except UnicodeDecodeError:
@@ -115,7 +115,7 @@ def _decode_block(block: list[bytes], before: int, name: str) -> Iterator[str]:
 
 
 def decode_line(line: bytes, number: int, name: str) -> str:
-    """Line `number` of the text `name`, without surrounding spaces."""
+    """Line `number` of the text `name`, stripped."""
     if b"\0" in line:
         raise DataError(f"{name}: line {number} has a zero byte, as binary files have; expected UTF-8 text.")
     try:

@@ -1,4 +1,4 @@
-"""Word links in the Pharaoh format: `0-0 1-2` are sure links, `1p2` possible ones; one sentence a line."""
+"""Word links in the Pharaoh format: `0-0 1-2` are sure links, `1p2` possible ones; one sentence per line."""
 
 import re
 
@@ -10,7 +10,7 @@ _LINK = re.compile(r"(\d+)([-pP])(\d+)", re.ASCII)
 
 
 def parse_links(line: str, number: int, first: int) -> tuple[Links, Links]:
-    """The sure and the possible links of a line; `number` is the line's, `first` the first word's."""
+    """The sure and the possible links of line `number`; `first` is the index of the first word."""
     sure: list[tuple[int, int]] = []
     possible: list[tuple[int, int]] = []
     for word in line.split():

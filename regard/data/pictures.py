@@ -1,10 +1,10 @@
-"""Small pictures with a class each: a batch of them, their numbers for networks, and pairs of shapes.
+"""Small pictures with a class each: batches, conversion for networks, and pairs of shapes.
 
-A paired scene has the same shape in the same colour twice, left and right, at heights of their own:
+A paired scene has the same shape in the same colour twice, left and right, at independent heights:
 
-    the class is the shape; the colour is free, but one half must agree with the other
+    the class is the shape; the colour is free, but the halves must agree
 
-Nothing near either half tells its colour: a network that paints or judges them must look across.
+Nothing near one half gives away its colour: a network that generates or judges the pair must look across.
 """
 
 from collections.abc import Sequence
@@ -17,8 +17,8 @@ from regard.data.counter_rng import random_words, unit
 from regard.data.shapes import COLOURS, SHAPES, Scenes
 from regard.data.tensor_batch import TensorBatch
 
-DRAWN = 32  # pixels of a side as pairs are drawn
-BRIGHT = 110  # a pixel whose largest colour is beyond this is no ground, which is darker than 70
+DRAWN = 32  # pixels a side at which pairs are drawn
+BRIGHT = 110  # a pixel with a channel above this is not background, which is below 70
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class PictureBatch(TensorBatch):
 
 
 def to_network(pictures: Tensor) -> Tensor:
-    """(B, H, W, 3) bytes -> (B, 3, H, W) from -1 to 1; the memory keeps its order, channels last."""
+    """(B, H, W, 3) bytes -> (B, 3, H, W) from -1 to 1; memory stays channels-last."""
     return pictures.permute(0, 3, 1, 2).float() / 127.5 - 1
 
 
@@ -40,13 +40,13 @@ def to_pixels(pictures: Tensor) -> Tensor:
 
 
 def flipped(pictures: Tensor) -> Tensor:
-    """(B, C, H, W) each mirrored with a chance of one half, on the pictures' device."""
+    """(B, C, H, W), each mirrored with probability 1/2, on the pictures' device."""
     heads = torch.rand(len(pictures), 1, 1, 1, device=pictures.device) < 0.5
     return torch.where(heads, pictures.flip(3), pictures)
 
 
 def draw_pairs(key: str, examples: Sequence[int], *, side: int = DRAWN) -> tuple[Tensor, Tensor]:
-    """(B,) example numbers -> (B, side, side, 3) pictures and their (B,) classes: the numbers of SHAPES."""
+    """(B,) example numbers -> (B, side, side, 3) pictures and (B,) classes, which are indices into SHAPES."""
     B = len(examples)
     drawn = unit(random_words(key, examples, 9))
     shape = (drawn[:, 0] * len(SHAPES)).long()
@@ -67,7 +67,7 @@ def draw_pairs(key: str, examples: Sequence[int], *, side: int = DRAWN) -> tuple
 
 
 def _smaller(pictures: Tensor, side: int) -> Tensor:
-    """(B, DRAWN, DRAWN, 3) -> (B, side, side, 3) by means over squares."""
+    """(B, DRAWN, DRAWN, 3) -> (B, side, side, 3) by average pooling."""
     step = DRAWN // side
     if step == 1:
         return pictures
@@ -76,9 +76,9 @@ def _smaller(pictures: Tensor, side: int) -> Tensor:
 
 
 def halves_agree(pictures: Tensor) -> Tensor:
-    """(B, H, W, 3) -> (B,): whether what stands left and right is of one colour, by the nearest of COLOURS.
+    """(B, H, W, 3) -> (B,): whether both halves have the same colour, by the nearest of COLOURS.
 
-    A half in which hardly anything stands out from the ground, or nearly all, agrees with nothing.
+    A half with less than 4 % or more than 50 % of its pixels in the foreground agrees with nothing.
     """
     palette = torch.tensor([*COLOURS.values()], dtype=torch.float32)
     half = pictures.shape[2] // 2

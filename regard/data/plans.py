@@ -1,9 +1,9 @@
 """Plans of large corpora: computed once into a folder of files, mapped by every process.
 
-    NAME/rows.npy      the numbers of the examples, batch after batch
+    NAME/rows.npy      the example indices, batch after batch
     NAME/starts.npy    where each batch begins, and the end
 
-A process holds none of a plan but the pages of the batches it reads, however many pairs there are.
+A process holds in memory only the pages of the batches that it reads, however many pairs there are.
 """
 
 import logging
@@ -23,13 +23,13 @@ from regard.data.npy import make_npy, map_npy
 from regard.data.shared import made_once
 from regard.errors import DataError
 
-KEPT = 7 * 24 * 3600.0  # seconds after which a plan that nobody opened is removed
+KEPT = 7 * 24 * 3600.0  # seconds without use after which a plan is removed
 
 
 class PairLengths(LengthTable):
-    """Lengths of encoded pairs, eos counted, looked up when they are asked for.
+    """Lengths of encoded pairs, eos included, looked up on demand.
 
-    `both_ways`: after all pairs they come again with their sides exchanged.
+    `both_ways`: all pairs are followed by all pairs again, with their sides swapped.
     """
 
     def __init__(self, pairs: EncodedPairs, *, both_ways: bool = False) -> None:
@@ -45,9 +45,9 @@ class PairLengths(LengthTable):
 
 
 def mapped_plan(folder: Path, largest: int, make: Callable[[Room], Plan]) -> Plan:
-    """The plan of this folder, computed if it is not there; in memory where the folder cannot be written.
+    """The plan of this folder, computed if it is missing; in memory if the folder cannot be written.
 
-    `largest` is what no number of the plan exceeds.
+    `largest` is an upper bound of the plan's integers.
     """
     kind = torch.int32 if largest < 1 << 31 else torch.int64
 
@@ -58,7 +58,7 @@ def mapped_plan(folder: Path, largest: int, make: Callable[[Room], Plan]) -> Pla
         _remove_old(folder)
 
         make(lambda name, size: make_npy(whole / f"{name}.npy", kind, (size,)))
-        (whole / "sorted.npy").unlink(missing_ok=True)  # of use while the plan was made
+        (whole / "sorted.npy").unlink(missing_ok=True)  # scratch
         return whole
 
     try:
@@ -66,7 +66,7 @@ def mapped_plan(folder: Path, largest: int, make: Callable[[Room], Plan]) -> Pla
     except DataError as error:
         logging.getLogger("regard").warning("the batches are planned in memory: %s", error)
         return make(in_memory)
-    with suppress(OSError):  # a folder of another user's
+    with suppress(OSError):  # another user's folder
         os.utime(folder)
     try:
         return Plan(*(map_npy(folder / f"{name}.npy") for name in ("rows", "starts")))
@@ -75,7 +75,7 @@ def mapped_plan(folder: Path, largest: int, make: Callable[[Room], Plan]) -> Pla
 
 
 def _remove_old(folder: Path) -> None:
-    """Remove the plans beside this one that were not opened for long."""
+    """Remove the plans next to this one that have not been used for long."""
     for plan in folder.parent.iterdir():
         with suppress(OSError):
             if time.time() - plan.stat().st_mtime > KEPT:

@@ -1,7 +1,7 @@
-"""Point sets as batches, and point sets that are made from nothing but their numbers.
+"""Point sets as batches, and random point sets that are functions of their numbers.
 
-A batch looks like sentence pairs to whatever decodes it. Position 0 of the source is the place of the end
-symbol, positions 1 … n are the points. The target writes position p as number p + 3, and position 0 as eos:
+To a decoder a batch looks like sentence pairs. Position 0 of the source is the end symbol, positions 1 … n
+are the points. In the target, position p is the id p + 3, and position 0 is eos:
 
     number     0     1     2     3     4         5
                pad   bos   eos   unk   point 0   point 1   …
@@ -25,28 +25,28 @@ from regard.data.tokens import EOS, PAD, SPECIAL
 from regard.errors import DataError
 
 Spread = Literal["uniform", "log-uniform"]
-FIRST = len(SPECIAL)  # the number of point 0
-SHIFT = FIRST - 1  # from a point's position to its number
+FIRST = len(SPECIAL)  # the id of point 0
+SHIFT = FIRST - 1  # from a point's position to its id
 CHUNK = 2048  # sets solved at a time
 
 
 @dataclass(frozen=True)
 class PointBatch(PairBatch):
-    """Point sets and what to point at. Padding is told by the lengths, never by a value.
+    """Point sets and their answers. The lengths define the padding, never a value.
 
-    `source` is (B, 1 + N, D): the end symbol's place, all zeros, then the points; `source_lengths` are 1 + n.
+    `source` is (B, 1 + N, D): zeros for the end symbol, then the points; `source_lengths` are 1 + n.
     """
 
     def rounded(self) -> Self:
-        """Padded to one of a few shapes: steps to a multiple of 4; training sets have one width already."""
+        """Padded to one of few shapes: steps to a multiple of 4; training sets all have one width already."""
         target = F.pad(self.target, (0, -self.target.shape[1] % 4), value=PAD)
         return type(self)(self.source, self.source_lengths, target, self.target_lengths)
 
 
 def point_batch(points: Tensor, sizes: Tensor, answers: Tensor, *, width: int | None = None) -> PointBatch:
-    """(B, N, D) points, (B,) sizes, (B, M) answers filled up with -1 -> a batch.
+    """(B, N, D) points, (B,) sizes, (B, M) answers padded with -1 -> a batch.
 
-    It is as short as it can be, or for sets of up to `width` points.
+    It is as wide as its largest set, or has room for `width` points.
     """
     N = int(sizes.max()) if width is None else width
     lengths = (answers >= 0).sum(1)
@@ -61,7 +61,7 @@ def point_batch(points: Tensor, sizes: Tensor, answers: Tensor, *, width: int | 
 
 
 def own_batch(sets: Sequence[Tensor]) -> PointBatch:
-    """Sets of (n, D) points whose answers nobody knows."""
+    """A batch of sets of (n, D) points without answers."""
     if not sets:
         raise DataError("own_batch: `sets` has no point set; expected one or more.")
     for number, each in enumerate(sets):
@@ -72,25 +72,25 @@ def own_batch(sets: Sequence[Tensor]) -> PointBatch:
 
 
 def positions(numbers: Tensor) -> Tensor:
-    """Numbers -> positions of the source: eos, like everything that is no point, is position 0."""
+    """Ids -> positions in the source: eos, like every id that is not a point, is position 0."""
     return (numbers - SHIFT).clamp(min=0)
 
 
 def points_of(tokens: Sequence[int]) -> list[int]:
-    """Numbers that a search found -> point numbers, counted from 0."""
+    """Decoded ids -> point indices from 0."""
     return [token - FIRST for token in tokens]
 
 
 @dataclass(frozen=True)
 class PointSets:
-    """Endless random sets, uniform in the unit square, with the answers to one question.
+    """An endless supply of random sets, uniform in the unit square, with the answers to one question.
 
-    Sizes are drawn uniformly; or log-uniformly, with p(n) = log((n + 1) / n) / log((longest + 1) / shortest),
-    so that each doubling of the size has the same share.
+    Sizes are uniform; or log-uniform, with p(n) = log((n + 1) / n) / log((longest + 1) / shortest), so that
+    each doubling of the size has the same share.
     """
 
     question: str
-    key: str  # sets of different keys have nothing in common
+    key: str  # names the random stream
     shortest: int
     longest: int
     spread: Spread = "uniform"
@@ -110,17 +110,17 @@ class PointSets:
         drawn = high_bits(words, 32)
         if self.spread == "uniform":
             return drawn % (self.longest - self.shortest + 1) + self.shortest
-        # the shares of sizes below shortest + 1, below shortest + 2, …
+        # the CDF: the shares of sizes below shortest + 1, below shortest + 2, …
         above = (torch.arange(self.shortest + 1, self.longest + 1, dtype=torch.float64) / self.shortest).log()
         cuts = above / log((self.longest + 1) / self.shortest)
         return self.shortest + torch.searchsorted(cuts, drawn.double() * 2.0**-32, right=True)
 
     def answers(self, examples: Tensor) -> Tensor:
-        """(B,) example numbers -> (B, M) answers filled up with -1."""
+        """(B,) example numbers -> (B, M) answers padded with -1."""
         solve = QUESTIONS[self.question].solve
         return torch.cat([solve(*self.points(some)) for some in torch.split(examples, CHUNK)])
 
     @property
     def width(self) -> int:
-        """Numbers of the longest answer."""
+        """Length of the longest possible answer."""
         return QUESTIONS[self.question].longest(self.longest)

@@ -1,15 +1,15 @@
-"""Large text, prepared once: counted, tokenizers learnt, encoded in as many processes as there are cores.
+"""Large text, prepared once: counted, tokenizers learnt, encoded in one process per core.
 
-What is made lies in regard's cache, in folders that are named by a digest of all that decides their content:
+The results are in regard's cache, in folders named by a digest of everything that determines their content:
 
     texts/DIGEST/text.json          how many pairs two files hold, how many are left out, bytes of text
     tokenizers/DIGEST/              tokenizer.json, or source.tokenizer.json and target.tokenizer.json
     encoded/DIGEST/                 pairs.json and the arrays of encoded.py
-    encoded/DIGEST-cut3/            the same with some merges left out (task.bpe_dropout)
+    encoded/DIGEST-cut3/            the same with some merges dropped (task.bpe_dropout)
     encoded/DIGEST.plans/NAME/      the batches of an epoch: rows.npy, starts.npy
 
-Each is made by one process while others wait (shared.py). Pairs are encoded in parts of `PART`, and a part
-that is finished is kept when the process is killed. The result is, byte for byte, that of one process.
+Each is made by one process while others wait (shared.py). Pairs are encoded in parts of `PART`, and finished
+parts survive if the process is killed. The result is byte for byte that of a single process.
 """
 
 import hashlib
@@ -32,24 +32,24 @@ from regard.data.workers import count_processes, spread
 from regard.errors import DataError
 from regard.storage import cache_folder
 
-LARGE = 64 << 20  # bytes of text; what is smaller is prepared again in seconds, and kept in memory
-PACKED = 4  # how much larger text is than its .gz
+LARGE = 64 << 20  # bytes of text; smaller text is prepared again in seconds, in memory
+PACKED = 4  # rough compression ratio of .gz
 
 Sentences = tuple[str, str]
 
 
 def is_large(files: Sequence[Path]) -> bool:
-    """Whether the text of these files is prepared into the cache."""
+    """Whether the text of these files is prepared in the cache."""
     return text_bytes(files) > LARGE
 
 
 def text_bytes(files: Sequence[Path]) -> int:
-    """How much text the files hold, roughly."""
+    """The size of the text in the files, roughly."""
     return sum(file.stat().st_size * (PACKED if file.suffix in (".gz", ".zip") else 1) for file in files)
 
 
 def digest(files: Sequence[Path], *others: str) -> str:
-    """Of the content of files, and of other things."""
+    """Hash of the content of the files, and of the other strings."""
     total = hashlib.sha256(json.dumps([FORMAT, *others]).encode())
     with ThreadPoolExecutor(len(files) or 1) as pool:
         for found in pool.map(_digest_of, files):
@@ -69,7 +69,7 @@ def _digest_of_version(file: Path, size: int, changed: int) -> bytes:
 
 
 def counted(source: Path, target: Path) -> Parallel:
-    """The pairs of two files, of which it is known how many there are; read, or found in the cache."""
+    """The pairs of two files with their counts, measured or from the cache."""
     pairs = Parallel(source, target)
     if not (source.is_file() and target.is_file() and is_large([source, target])):
         pairs.measure()
@@ -94,12 +94,12 @@ def counted(source: Path, target: Path) -> Parallel:
 
 
 def kept_tokenizers(folder: Path, learn: Mapping[str, Callable[[], Tokenizer]]) -> Path:
-    """The folder with tokenizers under these names, each learnt if it is not there."""
+    """The folder with tokenizers of these names, each learnt if it is missing."""
 
     def make(work: Path) -> Path:
         whole = work / "whole"
         whole.mkdir(exist_ok=True)
-        os.environ.setdefault("RAYON_NUM_THREADS", str(count_processes()))  # of the library that counts words
+        os.environ.setdefault("RAYON_NUM_THREADS", str(count_processes()))  # for `tokenizers`
         for name, learnt in learn.items():
             if not (whole / name).exists():
                 logging.getLogger("regard").info("learning %s", folder / name)
@@ -111,7 +111,7 @@ def kept_tokenizers(folder: Path, learn: Mapping[str, Callable[[], Tokenizer]]) 
 
 @dataclass(frozen=True)
 class Encoder:
-    """Encodes pairs into a folder, without those that have a side of more than `longest` pieces."""
+    """Encodes pairs into a folder, dropping those with more than `longest` pieces on a side."""
 
     source: Tokenizer
     target: Tokenizer
@@ -132,7 +132,7 @@ def prepare_pairs(
 ) -> EncodedPairs:
     """The encoded pairs, mapped from the folder.
 
-    Who encodes them reports how many there were and how many are left out.
+    The process that encodes them reports how many it saw and how many it left out.
     """
 
     def make(work: Path) -> Path:
@@ -149,7 +149,7 @@ def prepare_pairs(
 def _encode_parts(
     work: Path, pairs: Iterable[Sentences], encoder: Encoder, processes: int
 ) -> dict[Path, int]:
-    """Encode what no finished part holds; every part, and how many pairs it was made from."""
+    """Encode the missing parts; return every part with the number of pairs it was made from."""
     parts: dict[Path, int] = {}
 
     def missing() -> Iterator[tuple[Path, list[str], list[str]]]:
@@ -170,7 +170,7 @@ def _encode_parts(
 
 def join(parts: Sequence[Path], folder: Path, *, sizes: tuple[int, int]) -> Path:
     """The pairs of all parts in one folder, as `store` would have written them."""
-    shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed
+    shutil.rmtree(folder, ignore_errors=True)  # left by a killed process
     folder.mkdir()
     write_parts(folder, map(open_pairs, parts), sizes=sizes)
     return folder

@@ -1,17 +1,17 @@
-"""Problems to be explored: bandits and small Markov decision processes, many at once, as tensor operations.
+"""Problems to explore: batches of bandits and small Markov decision processes, as tensor operations.
 
     bandit    K arms, N pulls; arm k pays 1 with probability p_k ~ U[0, 1], else 0
     MDP       S states, A actions, P(·|s, a) flat Dirichlet, reward ~ N(μ_sa, 1), μ ~ N(1, 1)
 
-A batch holds everything that chance decides, drawn beforehand: what the problems are, how each step falls
-out, and the numbers by which a policy chooses. So what happens follows from the batch and the policy alone.
+A batch holds all random numbers, drawn beforehand: the problems, the outcome of each step, and the numbers by
+which a policy samples. So a rollout is a function of the batch and the policy.
 
-What a policy reads at step t is what came of the step before (Duan et al. 2016):
+At step t a policy reads the outcome of the previous step (Duan et al. 2016):
 
     x_t = [state_t; action_{t-1}; reward_{t-1}; ended_{t-1}]         one-hot, one-hot, number, 0 or 1
 
-A bandit has one state, which is left out. In a decision process an episode ends every H steps and the next
-begins in state 0 of the same problem; what was learnt is kept.
+A bandit has one state, which is omitted. In a decision process an episode ends every H steps and the next
+begins in state 0 of the same problem; the policy keeps what it has learnt.
 
 Duan, Schulman, Chen, Bartlett, Sutskever, Abbeel. RL²: fast reinforcement learning via slow reinforcement
 learning. 2016. https://arxiv.org/abs/1611.02779
@@ -29,29 +29,29 @@ from regard.data.tensor_batch import TensorBatch
 
 
 class Outcome(NamedTuple):
-    """What one action brought."""
+    """The result of one action."""
 
-    state: Tensor  # (B,) in which the next action is chosen
-    reward: Tensor  # (B,) as it fell out
-    expected: Tensor  # (B,) what that state and action pay on average
+    state: Tensor  # (B,) the next state
+    reward: Tensor  # (B,) as sampled
+    expected: Tensor  # (B,) mean reward of that state and action
     ended: bool  # whether an episode is over
 
 
 class Rollout(NamedTuple):
-    """What a policy did in T steps, and what it thought of each when asked again."""
+    """T steps of a policy, with its log-probabilities and values at each, recomputed afterwards."""
 
     log_policy: Tensor  # (B, T, A) log-probabilities
-    values: Tensor  # (B, T) the reward that it expects from here on
+    values: Tensor  # (B, T) predicted return from here on
     actions: Tensor  # (B, T)
     rewards: Tensor  # (B, T)
-    expected: Tensor  # (B, T) what the actions pay on average
+    expected: Tensor  # (B, T) mean rewards of the actions
 
 
 @dataclass(frozen=True)
 class Problems(TensorBatch):
     """B problems of T steps each."""
 
-    chance: Tensor  # (B, T) uniform: by which a policy that draws its actions chooses
+    chance: Tensor  # (B, T) uniform numbers by which a stochastic policy samples its actions
 
     @property
     def steps(self) -> int:
@@ -66,7 +66,7 @@ class Problems(TensorBatch):
         raise NotImplementedError(f"{type(self).__name__} defines no actions.")
 
     def act(self, t: int, state: Tensor, action: Tensor) -> Outcome:
-        """(B,) states, (B,) actions -> what step t brings."""
+        """(B,) states, (B,) actions -> the outcome of step t."""
         raise NotImplementedError(f"{type(self).__name__} defines no act(t, state, action).")
 
     def first(self) -> Tensor:
@@ -74,7 +74,7 @@ class Problems(TensorBatch):
         return torch.zeros(self.size, dtype=torch.long, device=self.chance.device)
 
     def read(self, action: Tensor | None, outcome: Outcome) -> Tensor:
-        """(B, I) what a policy reads: the state, and what came of the action before, if there was one."""
+        """(B, I) the policy's input: the state, and the outcome of the previous action, if any."""
         parts = [] if self.states == 1 else [_one_hot(outcome.state, self.states)]
         if action is None:
             parts.append(self.chance.new_zeros(self.size, self.actions))
@@ -85,7 +85,7 @@ class Problems(TensorBatch):
 
 
 def width(*, states: int, actions: int) -> int:
-    """I: how many numbers a policy reads a step."""
+    """I: the size of a policy's input at each step."""
     return (states if states > 1 else 0) + actions + 2
 
 
@@ -93,7 +93,7 @@ def width(*, states: int, actions: int) -> int:
 class Bandits(Problems):
     """Arms that pay 1 or nothing."""
 
-    means: Tensor  # (B, K) p, the probability with which an arm pays
+    means: Tensor  # (B, K) p, the probability that an arm pays
     luck: Tensor  # (B, N) uniform: an arm pays at step t when its p is greater
 
     @property
@@ -111,12 +111,12 @@ class Bandits(Problems):
 
 @dataclass(frozen=True)
 class DecisionProcesses(Problems):
-    """States, actions, transitions and rewards; an episode has so many steps, and then begins anew."""
+    """States, actions, transitions and rewards; a new episode begins every `length` steps."""
 
     transitions: Tensor  # (B, S, A, S') probabilities
     means: Tensor  # (B, S, A) μ
-    moves: Tensor  # (B, T) uniform: where a transition leads
-    noise: Tensor  # (B, T) normal: by how much a reward differs from its mean
+    moves: Tensor  # (B, T) uniform: samples the transitions
+    noise: Tensor  # (B, T) normal: difference of a reward from its mean
     length: int  # H, the steps of an episode
 
     @property
@@ -137,7 +137,7 @@ class DecisionProcesses(Problems):
 
 
 def draw(probabilities: Tensor, u: Tensor) -> Tensor:
-    """(B, A) probabilities, (B,) uniform numbers -> (B,) which one each number stands for."""
+    """(B, A) probabilities, (B,) uniform numbers -> (B,) samples, by inverting the CDF."""
     below = (probabilities.cumsum(-1) <= u[:, None]).sum(-1)
     return below.clamp(max=probabilities.shape[-1] - 1)
 

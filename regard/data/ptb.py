@@ -1,8 +1,8 @@
 """The Penn Treebank text of the language-model papers: ptb.train.txt, ptb.valid.txt, ptb.test.txt.
 
 Words are separated by spaces, rare ones are already written `<unk>` and numbers `N`; each line is a sentence.
-With one end mark a line, `<eos>`, the vocabulary has 10,000 words. The text may not be passed on, so it is
-read from a folder of the user's: `task.data` or REGARD_DATA, in which `ptb/` may hold it, files plain or .gz.
+With one end mark per line, `<eos>`, the vocabulary has 10,000 words. The text may not be redistributed, so it
+is read from the user's folder, `task.data` or REGARD_DATA or its subfolder `ptb/`; files are plain or .gz.
 """
 
 from pathlib import Path
@@ -17,7 +17,7 @@ FOLDERS = ("ptb", "data", "simple-examples/data", "ptb/simple-examples/data")
 
 
 def read_ptb(split: Literal["train", "valid", "test"], *, data: str = "") -> list[str]:
-    """The words of a split in their order, each line closed by `<eos>`."""
+    """The words of a split in order, with `<eos>` after each line."""
     return sentences_to_words([line.split() for line in read_lines(find_ptb(split, data=data))])
 
 
@@ -28,5 +28,5 @@ def find_ptb(split: str, *, data: str = "") -> Path:
 
 
 def sentences_to_words(sentences: list[list[str]]) -> list[str]:
-    """One stream of words, each sentence closed by `<eos>`; empty sentences are left out."""
+    """One stream of words, with `<eos>` after each sentence; empty sentences are left out."""
     return [word for sentence in sentences if sentence for word in (*sentence, EOS)]

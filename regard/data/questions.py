@@ -1,9 +1,9 @@
-"""Stories with a question: sentences as words, numbers, tensors.
+"""Stories with a question: sentences as words, ids, tensors.
 
-A batch holds each different sentence once, and for each question the rows of its sentences: stories repeat
-themselves, and most are shorter than the longest. Batches take few shapes: sentences are as long as the
-longest of the data, stories and the list of sentences are rounded up. What fills up is the null word, number
-0, which is also what a word that training never saw becomes.
+A batch holds each distinct sentence once, and for each question the rows of its sentences: stories repeat
+sentences, and most are shorter than the longest. Batches have few shapes: sentences are padded to the longest
+in the data; stories and the list of sentences are rounded up. Padding is the null word, id 0, which also
+stands for words unseen in training.
 """
 
 import re
@@ -18,9 +18,9 @@ from regard.data.batches import pad
 from regard.data.tensor_batch import TensorBatch
 from regard.data.wordlist import WordList
 
-NULL = "<null>"  # number 0; never an answer
-STORY_SIZES = (10, 20)  # sentences to which a story is rounded up, before the whole memory
-LIST_STEP = 128  # different sentences of a batch are rounded up to a multiple of this
+NULL = "<null>"  # id 0; never an answer
+STORY_SIZES = (10, 20)  # story lengths to round up to, before the full memory
+LIST_STEP = 128  # the distinct sentences of a batch are rounded up to a multiple of this
 
 _WORD = re.compile(r"[\w'-]+")
 
@@ -41,9 +41,9 @@ class Question:
 
 @dataclass(frozen=True)
 class StoryBatch(TensorBatch):
-    """Questions as numbers. Padding of stories is told by `counts`."""
+    """Questions as ids. `counts` defines the padding of stories."""
 
-    sentences: Tensor  # (N, J) words of each different sentence, question sentences too
+    sentences: Tensor  # (N, J) words of each distinct sentence, questions included
     stories: Tensor  # (B, S) rows of `sentences`, the oldest first
     counts: Tensor  # (B,) sentences of each story
     question: Tensor  # (B,) rows of `sentences`
@@ -60,7 +60,7 @@ def cut_sentence(text: str) -> Sentence:
 
 
 def split_story(text: str) -> tuple[str, ...]:
-    """The sentences of a text as they are written: one a line, or several, each closed by . ! ? or 。！？"""
+    """The sentences of a text as written, separated by newlines or ended by . ! ? or 。！？"""
     parts = re.split(r"(?<=[.!?])\s+|(?<=[。！？])|\n+", text)
     return tuple(part.strip() for part in parts if cut_sentence(part))
 
@@ -72,7 +72,7 @@ def all_words(questions: Sequence[Question]) -> set[str]:
 
 
 class EncodedQuestions:
-    """Questions as tensors: each different sentence once, and for each question the rows of its own."""
+    """Questions as tensors: each distinct sentence once, and for each question the rows of its sentences."""
 
     def __init__(self, questions: Sequence[Question], words: WordList, *, memory: int) -> None:
         self.memory = memory
@@ -85,7 +85,7 @@ class EncodedQuestions:
         self._pool, _ = pad([words.numbers(s) for s in self._numbers])
 
     def batch(self, rows: Sequence[int]) -> StoryBatch:
-        """The questions of these numbers, rounded up to few shapes."""
+        """The questions in these rows, rounded up to few shapes."""
         chosen = torch.tensor(rows, dtype=torch.long)
         counts = self._counts[chosen]
         longest = int(counts.max())

@@ -1,6 +1,6 @@
 """Rows in memory as the splits of a task: a Dataset or DatasetDict of `datasets`, a list, a data frame.
 
-Nothing of `datasets` is imported: a table is whatever gives its rows as mappings.
+`datasets` is not imported: a table is anything that yields its rows as mappings.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from regard.errors import ConfigError, DataError
 
-HELD_OUT = 50  # one row in so many, where there is no validation split
-ENOUGH = 2000  # rows to hold out
+HELD_OUT = 50  # one row in this many is held out if there is no validation split
+ENOUGH = 2000  # at most this many
 NAMES = {"validation": "valid", "dev": "valid"}
 
 Row = Mapping[str, Any]
@@ -17,10 +17,10 @@ Split = Literal["train", "valid", "test"]
 
 
 class Rows:
-    """The splits of a dataset; `owner` is the task that its errors name, `kept` leaves some rows out.
+    """The splits of a dataset; `owner` is the task named in errors, `kept` filters the rows.
 
     Splits are `train`, `validation` (or `valid`, `dev`) and `test`. Without validation rows, some training
-    rows are held out; without test rows, those of validation are tested on.
+    rows are held out; without test rows, the validation rows are used for testing.
     """
 
     def __init__(self, owner: str, dataset: Any, kept: Callable[[Row], bool] | None = None) -> None:
@@ -40,7 +40,7 @@ class Rows:
         return (row for number, row in enumerate(rows, 1) if is_in(split, number, len(rows)))
 
     def cells(self, row: Row, *names: str) -> list[Any]:
-        """What a row has in the columns of these names."""
+        """A row's values in the named columns."""
         missing = next((name for name in names if name not in row), None)
         if missing is not None:
             has = ", ".join(map(str, row)) or "nothing"
@@ -48,13 +48,13 @@ class Rows:
         return [row[name] for name in names]
 
     def names(self, column: str) -> Sequence[str] | None:
-        """The names of a column's numbers, where the dataset has them (a ClassLabel)."""
+        """The label names of a column, if the dataset has them (a ClassLabel)."""
         return getattr(self._features.get(column), "names", None)
 
     def _table(self, table: Any) -> Sequence[Row]:
         if isinstance(table, Mapping):  # columns
             return [dict(zip(table, cells, strict=True)) for cells in zip(*table.values(), strict=True)]
-        if hasattr(table, "iterrows"):  # a data frame of pandas, which iterates over its columns' names
+        if hasattr(table, "iterrows"):  # a pandas data frame, which iterates over its column names
             return list(table.to_dict("records"))
         if not hasattr(table, "__len__"):
             raise DataError(
@@ -65,15 +65,15 @@ class Rows:
 
 
 def is_in(split: Split, number: int, count: int) -> bool:
-    """Whether row `number` of `count`, from 1, is in a split where validation and test rows are held out."""
+    """Whether row `number` of `count`, from 1, is in a split if validation and test rows are held out."""
     every = max(HELD_OUT, -(-count // ENOUGH))
-    few = count < every  # then the first is held out and trained on
+    few = count < every  # then the first is held out, but also trained on
     held_out = number == 1 if few else number % every == 0
     return (few or not held_out) if split == "train" else held_out
 
 
 def require_dataset(owner: str, setting: str, value: str) -> None:
-    """A run that learns from rows says so in its settings, so that nobody measures it on a corpus instead."""
+    """Raise unless the settings say that a run trains on rows, so that it is not evaluated on a corpus."""
     if value != "dataset":
         raise ConfigError(
             f"{owner}: `task.{setting}` has {value!r}; expected 'dataset'. Set task.{setting}=dataset."
@@ -81,7 +81,7 @@ def require_dataset(owner: str, setting: str, value: str) -> None:
 
 
 def no_rows(owner: str, setting: str) -> DataError:
-    """What is said where a run's own rows are asked for and nobody has given them."""
+    """The error for a run that needs rows of its own but was given none."""
     return DataError(
         f"{owner}: `task.{setting}` has 'dataset', and no rows are given; expected them in Python, by "
         "from_dataset(rows, settings)."

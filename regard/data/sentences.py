@@ -1,11 +1,10 @@
-"""Sentences apart from each other, as a language model reads them one at a time.
+"""Separate sentences for language models, each without the context of the others.
 
     inputs     <eos>  w_1  …  w_n
     targets     w_1   w_2  …  <eos>
 
-A batch has sentences of similar length, filled up to a multiple of `STEP` words, and as many rows as the
-budget allows for that length: few shapes, as a captured training step wants them. Row number -1 is an empty
-row, which counts nothing.
+A batch has sentences of similar length, padded to a multiple of `STEP` words, and as many rows as the budget
+allows at that length, which gives few shapes for step capture. Row -1 is an empty row without targets.
 """
 
 from collections.abc import Sequence
@@ -17,11 +16,11 @@ import torch
 from regard.data.text_windows import StreamBatch
 
 STEP = 8
-EMPTY = -1  # the number of a row without a sentence
+EMPTY = -1  # a row without a sentence
 
 
 class Sentences:
-    """The sentences of a text as numbers, each closed by the end mark `mark`."""
+    """The sentences of a text as ids, each ending with `mark`."""
 
     def __init__(self, numbers: Sequence[int], *, mark: int) -> None:
         self.mark = mark
@@ -47,11 +46,11 @@ class Sentences:
         return StreamBatch(torch.cat([first, targets[:, :-1]], 1), targets, counts)
 
     def plan(self, *, words: int) -> list[list[int]]:
-        """Every sentence once, the short ones first, in batches of at most `words` words."""
+        """Every sentence once, the shortest first, in batches of at most `words` words."""
         return self._cut(sorted(range(len(self)), key=self._width), words)
 
     def shuffled_plan(self, *, words: int, epoch: int, seed: int) -> list[list[int]]:
-        """One training epoch: every sentence once, in random company of its own length, all batches full."""
+        """One training epoch: every sentence once, shuffled among those of its width, all batches full."""
         chance = Random(f"{seed} {epoch}")
         order = list(range(len(self)))
         chance.shuffle(order)
@@ -60,11 +59,11 @@ class Sentences:
         return [[*batch, *[EMPTY] * (self._room(batch[0], words) - len(batch))] for batch in batches]
 
     def _width(self, row: int) -> int:
-        """The words of a sentence, filled up."""
+        """The padded length of a sentence."""
         return STEP if row == EMPTY else -(-len(self._rows[row]) // STEP) * STEP
 
     def _room(self, row: int, words: int) -> int:
-        """How many sentences of this one's width make a batch."""
+        """How many sentences of this width fit into a batch."""
         return max(words // self._width(row), 1)
 
     def _cut(self, order: Sequence[int], words: int) -> list[list[int]]:

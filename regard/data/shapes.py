@@ -1,11 +1,11 @@
-"""Scenes of coloured shapes, each with one sentence, drawn from nothing but their numbers.
+"""Scenes of coloured shapes, each with one sentence, each a function of its number.
 
     a red circle above a blue square left of a green cross
 
-A scene is a dark square of 3 × 3 cells. Two or three cells hold a coloured shape, others may hold a grey one
-that the sentence passes over. The sentence names the coloured ones in reading order; `left of` joins two of
-one row, `above` two of different rows. Every pixel's owner is known, so it can be checked whether attention
-lies on what is named.
+A scene is a dark square of 3 × 3 cells. Two or three cells hold a coloured shape; others may hold a grey
+distractor, which the sentence does not mention. The sentence names the coloured ones in reading order:
+`left of` joins two in the same row, `above` two in different rows. It is known which shape each pixel belongs
+to, so it can be checked whether attention is on what is named.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,16 +34,16 @@ SIDE = CELLS * CELL
 
 @dataclass(frozen=True, eq=False)
 class Scenes:
-    """B scenes of up to N things, the named ones first and in the order of their naming."""
+    """B scenes of up to N things, the named ones first, in the order in which they are named."""
 
     named: Tensor  # (B,) how many things the sentence names
     count: Tensor  # (B,) how many things there are
-    colours: Tensor  # (B, N) numbers of COLOURS; nothing for grey things
-    shapes: Tensor  # (B, N) numbers of SHAPES
+    colours: Tensor  # (B, N) indices into COLOURS; ignored for grey things
+    shapes: Tensor  # (B, N) indices into SHAPES
     cells: Tensor  # (B, N) from the upper left, row by row
     centres: Tensor  # (B, N, 2) pixels down and right
     radii: Tensor  # (B, N)
-    grain: Tensor  # (B, 2) brightness of the ground, amount of noise
+    grain: Tensor  # (B, 2) brightness of the background, amplitude of the noise
 
     def __len__(self) -> int:
         return len(self.named)
@@ -70,12 +70,12 @@ class Scenes:
         for n in range(self.shapes.shape[1]):
             cover = self.cover[:, n, :, :, None]
             canvas += cover * (paint[:, n, None, None] - canvas)
-        # a fixed pattern of noise, turned by the scene's own amount: cheap, and different in every scene
+        # one fixed noise pattern, scaled for each scene: cheap, and different in every scene
         canvas += self.grain[:, 1, None, None, None] * _NOISE
         return canvas.round().clamp(0, 255).byte()
 
     def sentence(self, scene: int) -> str:
-        """What is said of one scene."""
+        """The sentence of one scene."""
         words, rows = [], (self.cells[scene] // CELLS).tolist()
         for n, thing in enumerate(self.things[scene]):
             if n:
@@ -85,7 +85,7 @@ class Scenes:
 
     @cached_property
     def things(self) -> list[list[tuple[str, str]]]:
-        """For each scene the colour and the shape of what is named."""
+        """For each scene the colour and shape of the named things."""
         names, numbers = tuple(COLOURS), torch.stack([self.colours, self.shapes], -1).tolist()
         named = zip(numbers, self.named.tolist(), strict=True)
         return [[(names[colour], SHAPES[shape]) for colour, shape in each[:n]] for each, n in named]
@@ -100,9 +100,9 @@ class Scenes:
         return self.cover[scene, thing] > 0.5
 
 
-# how deep inside a shape of radius 1 a point lies, roughly: negative outside; in the order of SHAPES
+# approximate distance of a point inside a shape of radius 1 from its edge, negative outside; as in SHAPES
 _INSIDE: tuple[Callable[[Tensor, Tensor], Tensor], ...] = (
-    lambda y, x: 1 - (y * y + x * x).double().sqrt().float(),  # a root in float32 is off by its last bit
+    lambda y, x: 1 - (y * y + x * x).double().sqrt().float(),  # a float32 root varies in its last bit
     lambda y, x: 0.85 - torch.maximum(abs(y), abs(x)),
     lambda y, x: torch.minimum(0.75 - y, (y + 1.05) / 2.1 - abs(x) / 1.05),
     lambda y, x: torch.maximum(
@@ -116,7 +116,7 @@ _NOISE = unit(random_words("noise", range(SIDE * SIDE), 3)).view(SIDE, SIDE, 3) 
 def draw_scenes(key: str, examples: Sequence[int], *, fewest: int, most: int, clutter: int) -> Scenes:
     """(B,) example numbers -> the scenes, a function of key and number alone.
 
-    `fewest` to `most` things are named, up to `clutter` grey ones stand between them.
+    `fewest` to `most` things are named; up to `clutter` grey ones are added.
     """
     B, N, pairs = len(examples), most + clutter, len(COLOURS) * len(SHAPES)
     drawn = unit(random_words(key, examples, 4 + CELLS**2 + pairs + 4 * N))

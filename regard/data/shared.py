@@ -1,11 +1,11 @@
-"""Folders that one process makes and many use: ranks of a training, machines, trainings side by side.
+"""Folders that one process makes and many use: ranks of one training, machines, concurrent trainings.
 
-    NAME            what was made; it appears whole, by a rename
-    NAME.making/    what is finished of it, and owner.json: who makes it (regard/lock.py)
+    NAME            the result; it appears whole, by a rename
+    NAME.making/    the work in progress, and owner.json: which process is at it (regard/lock.py)
 
-Whoever needs the folder and does not find it makes it or, where another process does that, waits. If that
-process dies, one of those who wait goes on from what is finished. Nobody has to know who else there is: on a
-disk that machines share one of them all makes the folder, else one on each machine.
+A process that needs the folder and does not find it makes it, or waits if another is making it. If that one
+dies, a waiting process continues from what is finished. The processes need not know of each other: on a disk
+that machines share, one of them all makes the folder; otherwise one on each machine does.
 """
 
 import logging
@@ -18,13 +18,13 @@ from pathlib import Path
 from regard.errors import DataError
 from regard.lock import FolderLock, Taken
 
-LOOK = 0.2  # seconds from one look at a folder that another process makes to the next
+LOOK = 0.2  # seconds between checks for a folder that another process is making
 
 
 def made_once(folder: Path, make: Callable[[Path], Path]) -> Path:
-    """The folder; where it is not there, `make(work)` fills a folder within `work` and gives its name.
+    """The folder; if it is missing, `make(work)` fills a folder within `work` and returns its path.
 
-    It finds in `work` what another process left there that was killed.
+    `work` may contain what a killed process left there.
     """
     work = folder.with_name(f"{folder.name}.making")
     waited = False
@@ -47,14 +47,14 @@ def made_once(folder: Path, make: Callable[[Path], Path]) -> Path:
 
 
 def _own(work: Path, owned: ExitStack, *, say: bool) -> bool:
-    """Whether the folder is now this process's, until `owned` is closed."""
+    """Try to lock the folder for this process until `owned` is closed."""
     try:
         owned.enter_context(FolderLock(work))
     except Taken as taken:
         if say:
             logging.getLogger("regard").info("waiting: %s", taken)
         return False
-    except FileNotFoundError:  # removed in this moment by the process that has made the folder
+    except FileNotFoundError:  # just removed by the process that has made the folder
         return False
     return True
 
@@ -63,5 +63,5 @@ def _rename(made: Path, folder: Path) -> None:
     try:
         made.rename(folder)
     except OSError:
-        if not folder.exists():  # otherwise a machine that was taken for dead was first, with the same
+        if not folder.exists():  # else a machine presumed dead was first, with the same
             raise

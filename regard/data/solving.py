@@ -1,9 +1,9 @@
-"""Answers to many point sets, solved while they are being used.
+"""Answers to many point sets, solved in the background while training uses them.
 
-A set is a function of its number, so its answer can be found at any time. The first batch solves its own
-sets; meanwhile other processes go through all of them, a file of answers for every part, and what they have
-found is not solved again. The parts lie in regard's cache until all are there and are joined into one file,
-which later runs map. So training begins at once, and every batch is what it always was.
+A set is a function of its number, so it can be solved at any time. The first batch solves its own sets while
+worker processes go through all of them and write a file of answers per part, which later batches read. The
+parts are in regard's cache until all are there; then they are joined into one file, which later runs map. So
+training starts at once, and the batches are the same in every run.
 """
 
 import logging
@@ -24,24 +24,24 @@ from regard import storage
 from regard.data.points import PointSets, Spread
 from regard.errors import DataError
 
-IN_PROCESS = 50_000  # so many sets are solved here and now, and kept in memory
-PART = 2048  # sets of a file
-LOOK = 1.0  # seconds between two looks for new files
-NICE = 10  # whoever solves ahead gives way to the training
-_VERSION = 4  # of sets and answers; a change of either makes older files useless
+IN_PROCESS = 50_000  # up to this many sets are solved at once in this process
+PART = 2048  # sets per file
+LOOK = 1.0  # seconds between checks for new files
+NICE = 10  # workers yield to the training process
+_VERSION = 4  # of sets and answers; bump it when either changes, to invalidate older files
 _log = logging.getLogger(__name__)
 
 
 class Answers(Protocol):
-    """Something like a tensor (count, M), filled up with -1."""
+    """Indexed like a tensor (count, M), padded with -1."""
 
     def __getitem__(self, examples: Tensor, /) -> Tensor: ...
 
 
 def solved(sets: PointSets, count: int, *, folder: str = "", processes: int = 0) -> Answers:
-    """The answers to examples 0 … count - 1; `processes` solve ahead, one a core if 0.
+    """The answers to examples 0 … count - 1, solved ahead by `processes` workers, one per core if 0.
 
-    What they find is kept in `folder`, or in regard's cache.
+    Their answers are stored in `folder`, or in regard's cache.
     """
     if count <= IN_PROCESS:
         return sets.answers(torch.arange(count))
@@ -55,7 +55,7 @@ def solved(sets: PointSets, count: int, *, folder: str = "", processes: int = 0)
 
 
 class Solving:
-    """Answers that are solved when they are asked for, unless another process has found them by then."""
+    """Answers solved on demand, unless a worker has solved them already."""
 
     def __init__(self, sets: PointSets, count: int, path: Path, processes: int) -> None:
         self.sets, self.count, self.path = sets, count, path
@@ -100,7 +100,7 @@ class Solving:
         ]
 
     def _look(self) -> None:
-        """Map the files that are new; join them when all are there."""
+        """Map new files; join them when all are there."""
         if time.monotonic() - self._looked < LOOK:
             return
         self._looked = time.monotonic()
@@ -110,7 +110,7 @@ class Solving:
         for worker in self._workers:
             if worker.poll():
                 raise DataError(f"{self.sets.question}: solving failed: {_last_line(worker)}.")
-        with suppress(FileNotFoundError):  # removed by a run that has joined them; seen at the next look
+        with suppress(FileNotFoundError):  # another run has joined and removed them; see the next check
             for file in self.folder.glob("*.pt"):
                 if (number := int(file.stem)) not in self._parts:
                     self._parts[number] = torch.load(file, mmap=True)
@@ -129,7 +129,7 @@ class Solving:
         self._end()
         for file in self.folder.glob("*"):
             file.unlink(missing_ok=True)
-        with suppress(OSError):  # another run writes there still
+        with suppress(OSError):  # another run is still writing there
             self.folder.rmdir()
 
 
@@ -147,7 +147,7 @@ def _stop(workers: Sequence[subprocess.Popen[bytes]]) -> None:
 
 
 def _solve(words: Sequence[str]) -> None:
-    """What one of the processes does: every so many-th part that is not there yet."""
+    """Main function of a worker: solve every `processes`-th part that is missing."""
     question, key, shortest, longest, spread, folder, count, worker, processes = words
     sets = PointSets(question, key, int(shortest), int(longest), cast(Spread, spread))
     kind = torch.int8 if sets.longest < 128 else torch.int16
@@ -156,7 +156,7 @@ def _solve(words: Sequence[str]) -> None:
         os.nice(NICE)
     for number in range(int(worker), -(-int(count) // PART), int(processes)):
         path = Path(folder) / f"{number}.pt"
-        if os.getppid() != parent or not path.parent.exists():  # nobody waits for it any more
+        if os.getppid() != parent or not path.parent.exists():  # the training process is gone
             return
         if not path.exists():
             found = sets.answers(torch.arange(number * PART, min((number + 1) * PART, int(count))))

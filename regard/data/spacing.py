@@ -1,4 +1,4 @@
-"""Where words are joined without a space, by language; and what all ways to cut text share."""
+"""Spacing rules for joining words, by language; and the base class of all ways to cut text."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -11,13 +11,13 @@ _OPENING = frozenset("([{“‘‹$#¿¡")  # none after
 _GLUE = frozenset({*"/_@"})  # none on either side
 _HIGH = frozenset("?!;:")
 _ORDINALS = {"en": {"st", "nd", "rd", "th", "s"}, "fr": {"er", "re", "e", "ère", "ème"}}
-_CONTRACTED = frozenset({"ll", "ve", "d", "re"})  # what follows a plural's apostrophe without a space
+_CONTRACTED = frozenset({"ll", "ve", "d", "re"})  # follow a plural's apostrophe without a space
 # in Chinese, quotes, dashes and dots have no spaces either
 _CJK = re.compile("[“”‘’…—\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
 
 
 class Spacing:
-    """Where pieces are joined without a space, by language."""
+    """Joins pieces into text, with a language's rules for where no space goes."""
 
     def __init__(self, language: str) -> None:
         self.language = language.lower().replace("_", "-").split("-")[0]
@@ -32,7 +32,7 @@ class Spacing:
         words = [self.language != "zh" and shape.isalpha() for shape in shapes]
         text = "".join(pieces[:1])
         for i in range(1, len(pieces)):
-            # most gaps are between two words, of which no rule speaks
+            # fast path: most gaps are between two words, where no rule applies
             text += (" " if words[i - 1] and words[i] else self._gap(shapes, i)) + pieces[i]
         return text
 
@@ -57,7 +57,7 @@ class Spacing:
         return not plural or right in _CONTRACTED
 
     def _within_number(self, shapes: Sequence[str], i: int) -> bool:
-        """3.14, 1,000, 10:30, 2nd, covid-19: the pattern cuts numbers from what surrounds them."""
+        """Whether the gap is inside 3.14, 1,000, 10:30, 2nd or covid-19, which the word pattern splits."""
         left, right = shapes[i - 1], shapes[i]
         if left.isdigit() and right in _ORDINALS.get(self.language, ()):
             return True
@@ -74,7 +74,7 @@ class Spacing:
 
 
 def _within_initials(shapes: Sequence[str], i: int) -> bool:
-    """U.S., p.m.: a dot between two letters of which the second has a dot too."""
+    """Whether the gap is inside U.S. or p.m.: a dot between two letters, the second with a dot as well."""
     around = shapes[max(i - 2, 0) : i + 2]
     if len(around) < 4:
         return False
@@ -82,7 +82,7 @@ def _within_initials(shapes: Sequence[str], i: int) -> bool:
 
 
 def _directed_quotes(pieces: Sequence[str]) -> list[str]:
-    """Straight quotes open and close in turn; seen as “ ” ‘ ’ they follow the rules of those."""
+    """Replace straight quotes with “ ” and ‘ ’, which alternate between opening and closing."""
     shapes = {'"': cycle("“”"), "'": cycle("‘’")}
     return [next(shapes[piece]) if piece in shapes else piece for piece in pieces]
 
@@ -98,18 +98,18 @@ class Cutter:
         return self.located(text)[0]
 
     def located(self, text: str) -> tuple[list[str], list[tuple[int, int]]]:
-        """The pieces, and for each the characters of the text, from and to, that it has a part of."""
+        """The pieces, and for each the span of characters that it covers, even in part."""
         raise NotImplementedError
 
     def cut_words(self, words: Sequence[str]) -> tuple[list[str], list[tuple[int, ...]]]:
-        """The pieces of given words, and for each piece the words it is part of."""
-        # spaced as raw text is, because raw text is what the pieces were learnt from
+        """The pieces of the given words, and for each piece the words it is part of."""
+        # spaced like raw text, from which the pieces were learnt
         text = self._spacing.join(words)
         pieces, places = self.located(text)
         return pieces, owners(places, spans(text, words))
 
     def numbers(self, texts: list[str], known: Mapping[str, int]) -> list[list[int]]:
-        """The vocabulary numbers of each text's pieces."""
+        """The ids of each text's pieces."""
         unknown = known["<unk>"]
         return [[known.get(piece, unknown) for piece in self.cut(text)] for text in texts]
 
@@ -118,7 +118,7 @@ class Cutter:
         return "".join(pieces)
 
     def show(self, piece: str) -> str:
-        """A vocabulary piece as a reader wants to see it."""
+        """A vocabulary piece in readable form."""
         return piece
 
     def hide(self, shown: str) -> str:
@@ -126,12 +126,12 @@ class Cutter:
         return shown
 
     def settings(self) -> dict[str, Any]:
-        """What the JSON file keeps beside the vocabulary."""
+        """What the JSON file stores besides the vocabulary."""
         return {}
 
 
 def spans(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
-    """Where each word stands in the text that `Spacing.join` made of them: only spaces come between."""
+    """The span of each word in the text that `Spacing.join` made of them, which adds only spaces."""
     found, end = [], 0
     for word in words:
         start = text.index(word, end)
@@ -141,7 +141,7 @@ def spans(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def owners(pieces: Sequence[tuple[int, int]], words: Sequence[tuple[int, int]]) -> list[tuple[int, ...]]:
-    """For each piece the words it overlaps; both are spans in one text, in its order."""
+    """For each piece the words it overlaps; both are sorted spans of one text."""
     found: list[tuple[int, ...]] = []
     first = 0
     for start, end in pieces:

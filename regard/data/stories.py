@@ -1,10 +1,10 @@
-"""Stories made from a number: people walk and take things; then one asks where something is.
+"""Stories generated from a number: people move and take things; the question is where something is.
 
     Omar ran to the attic. Anna went to the kitchen. Omar took the lamp. Omar went to the cellar.
     Where is Anna?      kitchen      one fact: her last move
     Where is the lamp?  cellar       two facts: who took it, and where that person went last
 
-The story of a number is always the same. A stable hash of its words puts it into one split, so that training,
+A number always gives the same story. A stable hash of its words assigns it to one split, so that training,
 validation and test never share a story.
 """
 
@@ -49,7 +49,7 @@ def _attempts(split: Split, number: int, facts: int, sentences: int) -> Iterator
 
 
 def _tell(chance: Random, facts: int, sentences: int) -> Question | None:
-    """One story, or None where nothing in it can be asked for."""
+    """One story, or None if it has nothing to ask about."""
     story: list[str] = []
     moved: dict[str, tuple[int, str]] = {}  # person -> (sentence, place) of the last move
     taken: dict[str, tuple[int, str]] = {}  # thing -> (sentence, person); a thing is taken once

@@ -1,4 +1,4 @@
-"""Characters that nobody ever wrote: a few random strokes a class, drawn again and again by an unsteady hand.
+"""Invented characters: each class is a few random strokes, drawn repeatedly by an unsteady hand.
 
     stroke_k(u) = Σ_i Bernstein_i(u) (c_ki + ε)          u in [0, 1], i = 0 … 3: a cubic Bézier curve
     drawing = R · stroke + shift                         R turns and stretches a little
@@ -6,11 +6,11 @@
 
     here          shape
     c  controls   (classes, strokes, 4, 2) in the unit square: the class
-    ε  jitter     anew for each drawing
+    ε  jitter     new for each drawing
     σ  PEN        the width of the pen
 
-The bell is a product of one in y and one in x, so a drawing is one matrix product. Everything follows from
-the numbers of the class and of the drawing; no generator has a state.
+The Gaussian factors into y and x, so a drawing is one matrix product. A drawing is a function of the indices
+of its class and itself; there is no generator state.
 """
 
 import torch
@@ -19,17 +19,17 @@ from torch import Tensor
 from regard.data.counter_rng import uniform
 from regard.data.omniglot import SIDE
 
-STROKES = 3  # the most of a class; a quarter of the classes has one less
+STROKES = 3  # of a class, at most; a quarter of the classes have one less
 POINTS = 24  # on each stroke
 PEN = 0.022  # of the side
-JITTER = 0.05  # the most that a control point is moved by, of the side
+JITTER = 0.05  # largest shift of a control point, of the side
 CHUNK = 2048  # drawings rendered at once
 
 
 def draw_characters(
     stream: str, classes: int, drawings: int, *, first: int = 0, jitter: float = JITTER
 ) -> Tensor:
-    """(classes, drawings, 28, 28): the classes numbered from `first` of a named stream."""
+    """(classes, drawings, 28, 28): the classes from number `first` of a named stream."""
     rows = range(first, first + classes)
     controls, present = _classes(uniform(f"{stream} class", rows, STROKES * 8 + 1))
     hand = uniform(
@@ -42,7 +42,7 @@ def draw_characters(
 
 
 def _classes(u: Tensor) -> tuple[Tensor, Tensor]:
-    """(C, 25) numbers -> controls (C, strokes, 4, 2), and (C, strokes) which of them a class has."""
+    """(C, 25) numbers -> controls (C, strokes, 4, 2), and a mask (C, strokes) of the strokes present."""
     controls = 1.1 * u[:, :-1].reshape(-1, STROKES, 4, 2) - 0.05
     present = torch.ones(len(u), STROKES, dtype=torch.bool)
     present[u[:, -1] < 0.25, -1] = False
@@ -52,7 +52,7 @@ def _classes(u: Tensor) -> tuple[Tensor, Tensor]:
 def _render(controls: Tensor, present: Tensor, u: Tensor, jitter: float) -> Tensor:
     """One drawing for each row: (B, strokes, 4, 2) -> (B, 28, 28)."""
     B, size = len(u), STROKES * 8
-    # the sum of two uniform numbers is bell enough for a hand
+    # the sum of two uniform numbers is close enough to a Gaussian
     shaking = (u[:, :size] + u[:, size : 2 * size] - 1).reshape(controls.shape)
     angle, stretch, shift = u[:, -5] - 0.5, u[:, -4:-2] - 0.5, u[:, -2:] - 0.5
     points = torch.einsum("pi,bkid->bkpd", _bernstein(), controls + jitter * shaking) - 0.5
@@ -69,6 +69,6 @@ def _render(controls: Tensor, present: Tensor, u: Tensor, jitter: float) -> Tens
 
 
 def _bernstein() -> Tensor:
-    """(P, 4): what each control point weighs along a cubic curve."""
+    """(P, 4): the weight of each control point along a cubic curve."""
     u = torch.linspace(0, 1, POINTS, dtype=torch.float64)
     return torch.stack([(1 - u) ** 3, 3 * u * (1 - u) ** 2, 3 * u**2 * (1 - u), u**3], -1)

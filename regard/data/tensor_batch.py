@@ -1,4 +1,4 @@
-"""What all batches of tensors share."""
+"""Base class of all batches of tensors."""
 
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
@@ -9,7 +9,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class TensorBatch:
-    """B examples as tensors that go to a device together; the first field has a row for each example."""
+    """B examples as tensors that move between devices together; the first field has a row per example."""
 
     @property
     def size(self) -> int:

@@ -1,13 +1,13 @@
-"""A long text as numbers, cut into windows: what language models are trained on.
+"""A long text as ids, cut into windows for training language models.
 
-A window that begins at position p asks for the words p, p + 1, …, p + T - 1, each given the words before it:
+A window at position p predicts the words p, p + 1, …, p + T - 1, each given the words before it:
 
     inputs   w[p - C] … w[p - 1] … w[p + T - 2]            C + T - 1 words
     targets                w[p] … w[p + T - 1]             T words
 
-C words of context are read before the first prediction, at least one. A recurrent model warms up on them; a
-memory network remembers them. Nothing is carried from batch to batch, so that a run can go on at any step.
-Before the first word of the text stand end marks, as if a sentence had just ended.
+C words of context, at least one, are read before the first prediction. A recurrent model warms up on them; a
+memory network stores them. No state is carried between batches, so a run can resume at any step. The text is
+preceded by end marks, as if a sentence had just ended.
 """
 
 from collections.abc import Sequence
@@ -22,20 +22,20 @@ from regard.data.tensor_batch import TensorBatch
 
 @dataclass(frozen=True)
 class StreamBatch(TensorBatch):
-    """Windows of a text. What counts is told by `counts`, never by a value."""
+    """Windows of a text. `counts` defines which targets count, never a value."""
 
     inputs: Tensor  # (B, C + T - 1)
     targets: Tensor  # (B, T), the words that follow the last T inputs
-    counts: Tensor  # (B,) of the targets, so many from the left count
+    counts: Tensor  # (B,) how many targets count, from the left
 
 
 class WordStream:
-    """The numbers of a text and its windows."""
+    """The ids of a text and its windows."""
 
     def __init__(self, numbers: Sequence[int], *, context: int, predict: int, start: int) -> None:
-        """`start` is the number of the mark that stands before the first word."""
+        """`start` is the id of the mark that precedes the first word."""
         self.context, self.predict, self.length = context, predict, len(numbers)
-        lead, tail = [start] * context, [start] * (predict - 1)  # the tail is never counted
+        lead, tail = [start] * context, [start] * (predict - 1)  # the tail never counts
         self._padded = torch.tensor([*lead, *numbers, *tail], dtype=torch.long)
 
     def batch(self, starts: Sequence[int]) -> StreamBatch:

@@ -1,12 +1,12 @@
-"""Raw text in, numbers out, raw text back: words, characters or byte-pairs.
+"""Raw text to ids and back: words, characters or byte-pairs.
 
-A tokenizer is one JSON file and travels with the model: a model that is given raw text can always read it.
+A tokenizer is one JSON file and is saved with the model, so every model can read raw text.
 
     tokenizer = Tokenizer.train(texts, kind="words", language="fr")
     tokenizer.decode(tokenizer.encode("L'homme dort."))               # "L'homme dort."
 
-Words and characters are cut here; byte-pairs are learnt by the `tokenizers` library, which is imported when
-it is first needed, and cut without it where it is not installed.
+Words and characters are cut here; byte-pairs are learnt by the `tokenizers` library, which is imported
+lazily. Text is cut into byte-pairs without it if it is not installed.
 """
 
 import json
@@ -33,7 +33,7 @@ FORMAT = 1  # of the JSON file
 
 
 class Tokenizer:
-    """Text to numbers and back. Numbers 0..3 are pad, bos, eos, unk."""
+    """Text to ids and back. Ids 0..3 are pad, bos, eos, unk."""
 
     def __init__(
         self,
@@ -62,10 +62,10 @@ class Tokenizer:
         minimum: int = 1,
         lowercase: bool = False,
     ) -> Self:
-        """Learn a vocabulary of at most `size` pieces, specials counted, each seen `minimum` times or more.
+        """Learn a vocabulary of at most `size` pieces, specials included, each seen `minimum` times or more.
 
-        Words and characters are numbered by falling frequency, then by text. Byte-pairs need `size`; every
-        byte is in their vocabulary, so that no text is unknown.
+        Words and characters are sorted by descending frequency, then by text. Byte-pairs need `size`; every
+        byte is in their vocabulary, so no text is unknown.
         """
         _check_settings(kind, size, minimum)
         prepared = (_prepare(text, lowercase) for text in texts)
@@ -84,7 +84,7 @@ class Tokenizer:
 
     @classmethod
     def of(cls, tokenizer: Any, *, language: str = "und") -> "Tokenizer":
-        """One of ours as it is; one of `tokenizers`, or a fast one of transformers, to cut as it cuts."""
+        """Wrap a tokenizer of `tokenizers` or a fast one of transformers; return one of ours unchanged."""
         if isinstance(tokenizer, Tokenizer):
             return tokenizer
         cutter = Borrowed(description_of(tokenizer), language)
@@ -128,7 +128,7 @@ class Tokenizer:
         return cls(cutter, pieces, kind=kind, language=language, lowercase=bool(record["lowercase"]))
 
     def save(self, path: Path | str) -> None:
-        """Write one JSON file, whole or not at all."""
+        """Write one JSON file, atomically."""
         with storage.whole(Path(path)) as file:
             file.write(self.to_json().encode())
 
@@ -147,20 +147,20 @@ class Tokenizer:
         return len(self.vocabulary)
 
     def encode(self, text: str) -> list[int]:
-        """The numbers of the text's pieces, without bos and eos; unknown pieces become unk."""
+        """The ids of the text's pieces, without bos and eos; unknown pieces become unk."""
         return [self._numbers.get(piece, UNK) for piece in self._cut(text)]
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
-        """`encode` of each text; byte-pairs are cut all at once, which is several times faster."""
+        """`encode` of each text; byte-pairs are cut as one batch, which is several times faster."""
         return self._cutter.numbers([_prepare(text, self.lowercase) for text in texts], self._numbers)
 
     def recut(
         self, *, share: float, seed: int, draws: int = 64
     ) -> Callable[[Sequence[str]], list[list[int]]]:
-        """An `encode_all` that leaves out each merge of byte-pairs with probability `share`.
+        """An `encode_all` that drops each byte-pair merge with probability `share` (BPE dropout).
 
-        Training text that is cut anew from time to time shows a model its words in other pieces too. A word
-        is cut in at most `draws` ways.
+        Re-encoding the training text from time to time shows a model its words in other pieces too. A word is
+        cut in at most `draws` ways.
         """
         if not isinstance(self._cutter, BytePairs):
             raise ConfigError(f"Tokenizer: `kind` has {self.kind!r}, which merges nothing; expected 'bpe'.")
@@ -168,33 +168,33 @@ class Tokenizer:
         return lambda texts: dropped.numbers(_prepare(text, self.lowercase) for text in texts)
 
     def encode_words(self, words: Sequence[str]) -> tuple[list[int], list[tuple[int, ...]]]:
-        """Numbers of words that somebody else has cut, and for each piece the words it is part of.
+        """The ids of words that are already split, and for each piece the words it is part of.
 
         Links between such words stay valid whatever the pieces are. A piece that two words share (a full stop
-        and a quotation mark, say) belongs to both, and one that is only a space to none.
+        and a quotation mark, say) belongs to both, and one that is only a space belongs to none.
         """
         pieces, owners = self._cutter.cut_words([_prepare(word, self.lowercase) for word in words])
         return [self._numbers.get(piece, UNK) for piece in pieces], owners
 
     def pieces(self, text: str) -> list[str]:
-        """The text's pieces as a reader sees them, one for each number of `encode`, unknown words by name."""
+        """The text's pieces in readable form, one for each id of `encode`, unknown words as written."""
         return [self._cutter.show(piece) for piece in self._cut(text)]
 
     def pieces_of(self, ids: Iterable[int]) -> list[str]:
-        """The pieces of these numbers as a reader sees them, specials too."""
+        """The pieces of these ids in readable form, specials included."""
         return [self._cutter.show(self.vocabulary[number]) for number in ids]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Raw text; pad, bos and eos are left out, unk is written `<unk>`."""
+        """Raw text of ids; pad, bos and eos are left out, unk is written `<unk>`."""
         return self._cutter.join([self.vocabulary[i] for i in ids if i not in (PAD, BOS, EOS)])
 
     def decode_pieces(self, pieces: Iterable[str]) -> str:
-        """Raw text of pieces as `pieces` and `pieces_of` give them."""
+        """Raw text of pieces as `pieces` and `pieces_of` return them."""
         skipped = (PAD_PIECE, BOS_PIECE, EOS_PIECE)
         return self._cutter.join([self._cutter.hide(piece) for piece in pieces if piece not in skipped])
 
     def unknown(self, text: str) -> list[str]:
-        """The pieces that the vocabulary lacks, each once, in the order of the text."""
+        """The distinct pieces that the vocabulary lacks, in the order of the text."""
         return list(dict.fromkeys(piece for piece in self._cut(text) if piece not in self._numbers))
 
     def _cut(self, text: str) -> list[str]:
@@ -228,7 +228,7 @@ def _ranked(counts: Counter[str], size: int | None, minimum: int) -> list[str]:
 
 
 class _Characters(Cutter):
-    """One piece a character, spaces too."""
+    """One piece for each character, spaces included."""
 
     def located(self, text: str) -> tuple[list[str], list[tuple[int, int]]]:
         return list(text), [(i, i + 1) for i in range(len(text))]
@@ -248,7 +248,7 @@ _WORD = re.compile(
 
 
 class _Words(Cutter):
-    """Words by pattern, the sentence's first word in the case it has elsewhere."""
+    """Words by pattern; the first word of a sentence is written in its usual case."""
 
     def __init__(
         self, language: str, casing: Mapping[str, str], vocabulary: Iterable[str], *, truecase: bool
@@ -292,7 +292,7 @@ class _Words(Cutter):
             return word
         if lower in self._casing:
             return self._casing[lower]
-        # a word never met is more often a name than not, and will be carried through as it is
+        # an unseen word is more often a name than not: leave it as it is
         return lower if lower in self._vocabulary else word
 
 
@@ -301,9 +301,9 @@ def _split_words(text: str) -> list[str]:
 
 
 def count_words(text: str, language: str) -> int:
-    """How long a sentence is to its reader, whatever pieces a model takes: words and punctuation marks.
+    """The words and punctuation marks of a sentence, whatever pieces a model uses.
 
-    Chinese, Japanese and Thai put no spaces between words: there each character counts.
+    Chinese, Japanese and Thai put no spaces between words: there characters are counted.
     """
     if language.lower().replace("_", "-").partition("-")[0] in ("zh", "ja", "th"):
         return len("".join(text.split()))
@@ -311,7 +311,7 @@ def count_words(text: str, language: str) -> int:
 
 
 def _first_word(pieces: Sequence[str]) -> int | None:
-    """Where the sentence's first word is, behind opening quotes and brackets; None if a number leads."""
+    """The index of the sentence's first word, after quotes and brackets; None if a number comes first."""
     for position, piece in enumerate(pieces):
         if any(character.isalnum() for character in piece):
             return position if piece[0].isalpha() else None
@@ -319,12 +319,12 @@ def _first_word(pieces: Sequence[str]) -> int | None:
 
 
 def _is_capitalized(word: str) -> bool:
-    """One capital and then none: what the start of a sentence may have done to a word."""
+    """Whether only the first letter is a capital, as at the start of a sentence."""
     return word[0].isupper() and word[1:] == word[1:].lower()
 
 
 def _count_words(texts: Iterable[str], *, truecase: bool) -> tuple[Counter[str], dict[str, str]]:
-    """Frequencies in the words' usual case, and that case where it is not lower case."""
+    """Counts of the words in their usual case, and that case if it is not lower case."""
     first_words: Counter[str] = Counter()
     others: Counter[str] = Counter()
     evidence: Counter[str] = Counter()
@@ -333,7 +333,7 @@ def _count_words(texts: Iterable[str], *, truecase: bool) -> tuple[Counter[str],
         first = _first_word(pieces) if truecase else None
         for position, piece in enumerate(pieces):
             (first_words if position == first else others)[piece] += 1
-            # a word after a full stop may start a second sentence, so its case tells nothing
+            # a word after a full stop may start a second sentence, so its case is no evidence
             if position != first and position > 0 and pieces[position - 1] not in (".", "!", "?"):
                 evidence[piece] += 1
     casing = _usual_casing(evidence) if truecase else {}

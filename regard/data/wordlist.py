@@ -1,4 +1,4 @@
-"""A closed list of words and their numbers, for text that is already cut into words."""
+"""A closed list of words and their ids, for text that is already split into words."""
 
 import json
 from collections import Counter
@@ -12,7 +12,7 @@ UNKNOWN = "<unk>"
 
 
 class WordList:
-    """Words by number and numbers by word; a word that is not listed has the number of `unknown`."""
+    """Words by id and ids by word; a word that is not listed has the id of `unknown`."""
 
     def __init__(self, words: Sequence[str], *, unknown: str = UNKNOWN) -> None:
         self.words = tuple(words)
@@ -27,7 +27,7 @@ class WordList:
     def learn(
         cls, words: Iterable[str], *, first: Sequence[str], unknown: str = UNKNOWN, size: int | None = None
     ) -> Self:
-        """The words of a text by falling frequency, then by spelling, behind those that come `first`."""
+        """The words of a text by descending frequency, then by spelling, after those in `first`."""
         counts = Counter(words)
         others = sorted(set(counts) - set(first), key=lambda word: (-counts[word], word))
         return cls([*first, *others][:size], unknown=unknown)
@@ -39,11 +39,11 @@ class WordList:
         return word in self._numbers
 
     def number(self, word: str) -> int:
-        """The word's number."""
+        """The word's id."""
         return self._numbers.get(word, self.unknown)
 
     def numbers(self, words: Iterable[str]) -> list[int]:
-        """The numbers of words."""
+        """The ids of words."""
         return [self.number(word) for word in words]
 
     def save(self, path: Path) -> None:
@@ -52,7 +52,7 @@ class WordList:
 
     @classmethod
     def load(cls, path: Path, *, unknown: str = UNKNOWN) -> Self:
-        """What `save` wrote."""
+        """Read what `save` wrote."""
         try:
             words = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:

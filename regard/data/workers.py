@@ -1,7 +1,7 @@
-"""Work spread over processes of this machine, with the results in the order of the jobs.
+"""Jobs spread over processes on this machine, with the results in the order of the jobs.
 
-A process is `python -m regard.data.workers`: it reads a function and then jobs from its standard input, and
-writes a result for each. It ends when its input does, so also when whoever started it is killed.
+A worker is `python -m regard.data.workers`: it reads a function and then jobs from its standard input, and
+writes a result for each. It exits at the end of its input, so also when its parent is killed.
 """
 
 import os
@@ -19,8 +19,8 @@ from typing import Any
 from regard.errors import ConfigError, DataError
 
 VARIABLE = "REGARD_PROCESSES"
-AHEAD = 2  # jobs that wait for each process, so that none is idle and memory stays level
-# what each library reads when it starts; `train.threads` alone would reach PyTorch and nothing else
+AHEAD = 2  # jobs queued per process: keeps all of them busy and bounds memory
+# each library reads its own at start-up; `train.threads` reaches only PyTorch
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
 
 
@@ -30,7 +30,7 @@ def count_cores() -> int:
 
 
 def count_processes() -> int:
-    """As many as REGARD_PROCESSES says, else one for each core that this process may use."""
+    """REGARD_PROCESSES, else one per core that this process may use."""
     given = os.environ.get(VARIABLE, "")
     if not given:
         return count_cores()
@@ -40,7 +40,7 @@ def count_processes() -> int:
 
 
 def spread(function: Callable[..., Any], jobs: Iterable[tuple[Any, ...]], *, processes: int) -> Iterator[Any]:
-    """`function(*job)` of each job; both must be picklable. One process is this one."""
+    """`function(*job)` for each job; both must be picklable. With one process, runs in this one."""
     if processes == 1:
         yield from (function(*job) for job in jobs)
         return
@@ -50,7 +50,7 @@ def spread(function: Callable[..., Any], jobs: Iterable[tuple[Any, ...]], *, pro
             worker = _Worker(function)
             stack.callback(worker.stop)
             idle.put(worker)
-        pool = ThreadPoolExecutor(processes)  # a thread waits for the answer of each process
+        pool = ThreadPoolExecutor(processes)  # one thread waits for each process
         stack.callback(pool.shutdown, cancel_futures=True)
         waiting: deque[Future[Any]] = deque()
         for job in jobs:
@@ -70,7 +70,7 @@ def _ask(idle: "SimpleQueue[_Worker]", job: tuple[Any, ...]) -> Any:
 
 
 class _Worker:
-    """One of the processes."""
+    """A worker process."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._process = subprocess.Popen(
@@ -82,7 +82,7 @@ class _Worker:
         self._function: Callable[..., Any] | None = function  # to be sent with the first job
 
     def ask(self, job: tuple[Any, ...]) -> Any:
-        """The result of a job; what it raises is raised here."""
+        """The result of a job; its exceptions are raised here."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
@@ -108,10 +108,10 @@ class _Worker:
 
 
 def _serve() -> None:
-    """What one of the processes does."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever started it
+    """Main loop of a worker."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
     jobs, results = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what is printed is no result
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # keep prints out of the results
     with suppress(EOFError, BrokenPipeError):
         function = pickle.load(jobs)
         while True:

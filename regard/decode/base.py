@@ -1,4 +1,4 @@
-"""What all decoding shares: its settings, the hypothesis, how long it may be, how its length is paid for."""
+"""Shared by all decoding: settings, hypotheses, length limits, length penalties."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -23,10 +23,10 @@ from regard.models.base import State, StepDecoder
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One output. Of several, finished ones come first, then the higher score.
+    """One output. Finished hypotheses rank first, then those of higher score.
 
-    A hypothesis that was cut never paid for its eos, and a loop of words can go on for nothing; so it stands
-    behind every finished one, whatever its score.
+    A truncated hypothesis has not paid for its eos, and repeated words can cost almost nothing; so it ranks
+    after every finished one, whatever its score.
     """
 
     tokens: tuple[int, ...]  # without bos and eos
@@ -34,13 +34,13 @@ class Hypothesis:
     score: float  # after the length penalty
     finished: bool  # ended by eos; False: cut at the maximum length
     attention: Mapping[str, Tensor] = field(default_factory=dict, compare=False, repr=False)
-    """Module path -> (..., T, S), heads leading. T counts the eos step. S is this sentence's own source
-    length; for attention over what was already produced it is T, column 0 being bos."""
+    """Module path -> (..., T, S), heads leading. T includes the eos step. S is the length of this sentence's
+    source; for attention over the output so far it is T, and column 0 is bos."""
 
 
 @dataclass(frozen=True)
 class Lengths:
-    """A maximum for each sentence by its own source: factor × source length + extra steps."""
+    """A maximum for each sentence by its source length: factor × source length + extra steps."""
 
     factor: float
     extra: int = 0
@@ -51,7 +51,7 @@ class Lengths:
 
 
 class LengthPenalty(ABC):
-    """score = log-probability / divisor(length), eos counted. The divisor never falls with the length."""
+    """score = log-probability / divisor(length), eos included. The divisor never decreases with length."""
 
     @abstractmethod
     def divisor(self, lengths: Tensor) -> Tensor:
@@ -60,7 +60,7 @@ class LengthPenalty(ABC):
 
 @dataclass(frozen=True)
 class PowerPenalty(LengthPenalty):
-    """length^alpha. alpha = 0: the log-probability itself; alpha = 1: its mean over the steps."""
+    """length^alpha. alpha = 0: the plain log-probability; alpha = 1: its mean over the steps."""
 
     alpha: float
 
@@ -92,17 +92,17 @@ def _check_alpha(owner: object, alpha: float) -> None:
         raise ConfigError(f"{type(owner).__name__}: `alpha` has {alpha}; expected 0 or more.")
 
 
-Credit = Literal["written", "read"]  # whose a step's attention is: the word it writes, or the one it has read
+Credit = Literal["written", "read"]  # the word to which a step's attention belongs: written or read
 Dictionary = Mapping[str, str]  # source piece -> target piece, as `Tokenizer.pieces` shows them
 
-WIDEST = 1000  # hypotheses: ten times what papers use
+WIDEST = 1000  # largest beam: ten times what papers use
 LIMIT = Lengths(factor=2.0, extra=10)  # no translation between these languages is longer
-_CALLER = {"recipe": False}  # no key of a recipe
+_CALLER = {"recipe": False}  # not a key of recipes
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decoding:
-    """How to search for an output: the table [decode] of a recipe, and what the caller adds."""
+    """Search settings: the table [decode] of a recipe, and options of the caller."""
 
     beam: int = 5  # hypotheses kept; 1 = greedy
     penalty: Literal["power", "wu"] = "power"  # score / length ** alpha, or / ((5 + length) / 6) ** alpha
@@ -131,11 +131,11 @@ class Decoding:
 
     @property
     def rule(self) -> LengthPenalty:
-        """How the length is paid for."""
+        """The length penalty."""
         return PENALTIES[self.penalty](self.length_penalty)
 
     def with_beam(self, beam: int | None) -> "Decoding":
-        """The same with another beam, if one is given."""
+        """These settings with another beam, if one is given."""
         return self if beam is None else replace(self, beam=beam)
 
 
@@ -143,7 +143,7 @@ GREEDY = Decoding(beam=1)
 
 
 def limits_of(batch: PairBatch, maximum: int | Lengths, minimum: int) -> Tensor:
-    """(B,) the most steps of each sentence, eos counted."""
+    """(B,) the maximum number of steps of each sentence, eos included."""
     check_whole("decode", least=0, minimum=minimum)
     if isinstance(maximum, Lengths):
         return maximum.limits(batch.source_lengths)
@@ -153,12 +153,12 @@ def limits_of(batch: PairBatch, maximum: int | Lengths, minimum: int) -> Tensor:
 
 
 def forbidden(step: int, minimum: int) -> tuple[int, ...]:
-    """Pad and bos, and eos while fewer than `minimum` tokens are there."""
+    """Pad and bos, and eos until there are `minimum` tokens."""
     return (PAD, BOS, EOS) if step < minimum else (PAD, BOS)
 
 
 def forbid(log_probabilities: Tensor, *, step: int, minimum: int) -> Tensor:
-    """(R, V) with -inf for what is forbidden."""
+    """(R, V) with -inf at forbidden tokens."""
     allowed = log_probabilities.clone()
     for token in forbidden(step, minimum):
         allowed[:, token] = -torch.inf
@@ -172,7 +172,7 @@ def best_tokens(log_probabilities: Tensor, width: int, *, step: int, minimum: in
         found: tuple[Tensor, Tensor] = path.run(call)
         return found
     allowed = forbid(log_probabilities, step=step, minimum=minimum)
-    if width == 1 and allowed.is_cuda:  # topk takes a dozen kernels; of equals either may come first there
+    if width == 1 and allowed.is_cuda:  # topk launches a dozen kernels and does not order ties
         return allowed.max(-1, keepdim=True)
     return allowed.topk(min(width, allowed.shape[-1]))
 
@@ -200,14 +200,14 @@ def _at_least_float(tensor: Tensor) -> Tensor:
 
 
 _LOCK = Lock()
-_MODES: dict[nn.Module, tuple[int, bool]] = {}  # of modules in `evaluating`: how often, and the mode before
+_MODES: dict[nn.Module, tuple[int, bool]] = {}  # of modules in `evaluating`: number of users, previous mode
 
 
 @contextmanager
 def evaluating(model: object) -> Iterator[None]:
-    """Without gradients, in evaluation mode; afterwards every module has the mode that it had.
+    """Evaluation mode without gradients; restores the mode of every module afterwards.
 
-    Of several threads that are here with one module, the last to leave gives it its mode back.
+    If several threads share a module, the last to leave restores its mode.
     """
     modules = list(model.modules()) if isinstance(model, nn.Module) else []
     with _LOCK:
@@ -217,7 +217,7 @@ def evaluating(model: object) -> Iterator[None]:
             if module.training:
                 module.training = False
     try:
-        # not inference_mode: a model may keep a table that it builds now, and train with it later
+        # not inference_mode: a model may cache a table built here and use it in training later
         with torch.no_grad(), steady_weights():
             yield
     finally:

@@ -1,11 +1,11 @@
-"""Measure captions: BLEU-1 to 4 against all references of a picture, and where attention looked.
+"""Evaluate captions: BLEU-1 to 4 against all references of a picture, and where attention was.
 
-    BLEU-n    brevity penalty × geometric mean of the precisions of 1 … n words; every picture's references
-              are used at once. Beside it the same without the penalty, as the paper prints it.
-    CIDEr-D   agreement with all references, rare words counting more (cider.py)
+    BLEU-n    brevity penalty × geometric mean of the precisions of 1 … n words, against all references of a
+              picture at once; also without the penalty, as in the paper
+    CIDEr-D   agreement with all references, rare words weighted more (cider.py)
     exact     the share of captions that equal one of their references
-    hit       the share of named things at whose words the largest weight lies on the thing itself; a thing
-              that is named and is not there is a miss. Chance is the share of the places that would hit.
+    hit       the share of named things for which the largest weight at their words is on the thing itself; a
+              named thing that is not there is a miss. Chance is the share of places that would hit.
 
 Papineni, Roukos, Ward, Zhu. BLEU. 2002. https://aclanthology.org/P02-1040
 """
@@ -44,12 +44,12 @@ class Bleus:
     scores: tuple[float, ...]
     unpenalized: tuple[float, ...]
     brevity: float
-    ratio: float  # words written / words of the references nearest in length
+    ratio: float  # words written / words in the references closest in length
 
 
 @dataclass(frozen=True)
 class Hits:
-    """Where the largest weight lay at the words of named things."""
+    """How often the largest weight is on a named thing at its words."""
 
     things: int
     colour: float  # at the first word of a thing's name
@@ -59,27 +59,27 @@ class Hits:
 
     @property
     def rate(self) -> float:
-        """Both words together."""
+        """The mean over both words."""
         return (self.colour + self.shape) / 2
 
 
 @dataclass(frozen=True)
 class CaptionEvaluation(Evaluation):
-    """What was measured on the captions of one split."""
+    """Measures of the captions of one split."""
 
     beam: int
     pictures: int
     bleu: Bleus
     cider: float
     exact: float
-    hits: Hits | None  # None where nobody knows what lies where
+    hits: Hits | None  # None if the places of things are unknown
     captions: list[str]
 
     def headline(self) -> tuple[str, float]:
         return ("BLEU-4", self.bleu.scores[3]) if self.hits is None else ("exact", self.exact)
 
     def measures(self) -> list[tuple[str, str]]:
-        """The headline, BLEU-4 and where attention lay."""
+        """The headline, BLEU-4 and attention hits."""
         lines = [("BLEU-4", f"{self.bleu.scores[3]:.2f}"), ("exact", f"{100 * self.exact:.1f} %")]
         if self.hits is not None:
             lines = [lines[1], ("attention hits", f"{100 * self.hits.rate:.1f} %"), lines[0]]
@@ -132,7 +132,7 @@ class CaptionEvaluation(Evaluation):
 def evaluate_captions(
     model: Translating, task: CaptionTask, split: Split, decoding: Decoding, progress: Advance
 ) -> CaptionEvaluation:
-    """Describe every picture of a split, and compare."""
+    """Caption every picture of a split, and compare with the references."""
     needs("train", "sacrebleu")
     count, size = task.count(split), max(1, BATCH // decoding.beam)
     if count == 0:
@@ -172,7 +172,7 @@ _Hit = tuple[bool, bool, float, float]
 
 
 def _hit(caption: Caption, named: Named) -> _Hit:
-    """Does the largest weight lie on the thing, at the first and at the last word; chance; weight on it."""
+    """Whether the largest weight is on the thing at its first and last word; chance; the weight on it."""
     if named.mask is None or caption.weights is None:
         return False, False, 0.0, 0.0
     touched = on_grid(named.mask, caption.weights.shape[1])
@@ -182,7 +182,7 @@ def _hit(caption: Caption, named: Named) -> _Hit:
 
 
 def on_grid(mask: Tensor, places: int) -> Tensor:
-    """(side, side) pixels -> (L,) the places of a square grid whose own pixels the mask touches."""
+    """(side, side) pixels -> (L,) the places of a square grid that the mask touches."""
     rows = math.isqrt(places)
     if rows * rows != places or len(mask) % rows:
         raise DataError(
@@ -194,7 +194,7 @@ def on_grid(mask: Tensor, places: int) -> Tensor:
 
 
 def corpus_bleu(captions: Sequence[str], references: Sequence[Sequence[str]]) -> Bleus:
-    """BLEU-1 to 4 of captions that are words with single spaces; a picture may have fewer references."""
+    """BLEU-1 to 4 of captions with words separated by single spaces; reference counts may differ."""
     needs("train", "sacrebleu")
     from sacrebleu.metrics.bleu import BLEU
 
@@ -204,7 +204,7 @@ def corpus_bleu(captions: Sequence[str], references: Sequence[Sequence[str]]) ->
             "expected as many, one or more."
         )
     most = max(map(len, references))
-    # sacrebleu takes None for a reference that a line does not have
+    # None marks a missing reference for sacrebleu
     streams: Any = [[texts[k] if k < len(texts) else None for texts in references] for k in range(most)]
     scored = [
         BLEU(tokenize="none", force=True, smooth_method="none", max_ngram_order=n).corpus_score(

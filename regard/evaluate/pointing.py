@@ -1,15 +1,15 @@
-"""Measure what a model points at, size by size: hulls, triangulations, tours, orders.
+"""Evaluate pointing by set size: hulls, triangulations, tours, orders.
 
-    hull       accuracy: the same polygon, wherever it begins and in either direction; area: the share of the
-               true hull that simple polygons cover; invalid: outputs that are no simple polygon (the paper
-               prints FAIL where these are more than 1 %)
-    delaunay   accuracy: the same set of triangles; coverage: the share of the true triangles that are there
-    tsp        length: the mean length of the tours; above: by how much longer than the solver's tours
+    hull       accuracy: the same polygon, from any corner and in either direction; area: the share of the
+               true hull that simple polygons cover; invalid: outputs that are not simple polygons (the paper
+               prints FAIL if these are more than 1 %)
+    delaunay   accuracy: the same set of triangles; coverage: the share of the true triangles found
+    tsp        length: the mean length of the tours; above: how much longer they are than the solver's
     sort       accuracy: the whole order is right; places: the share of right places
 
-Up to 12 points the solver's tours are shortest; beyond, they are those of nearest insertion and 2-opt, which
-a model may undercut. The paper's figures are those of the pointer network of tables 1 and 2 that was trained
-on sets of many sizes.
+Up to 12 points the solver's tours are optimal; beyond, they come from nearest insertion and 2-opt, and a
+model can beat them. The paper's figures are those in tables 1 and 2 of the pointer network trained on sets of
+many sizes.
 
 Vinyals, Fortunato, Jaitly. Pointer networks. 2015.
 https://arxiv.org/abs/1506.03134
@@ -41,19 +41,19 @@ Measure = Callable[[Tensor, list[int], list[int]], Scores]
 
 
 def measure_hull(points: Tensor, right: list[int], found: list[int]) -> Scores:
-    """A hull without an area, such as that of points on a line, counts for the accuracy alone."""
+    """A hull of zero area, such as that of collinear points, counts only for accuracy."""
     whole = abs(area(points[right]))
     accuracy = float(same_cycle(found, right))
     if whole == 0:
         return {"accuracy": accuracy, "area": None, "invalid": None}
-    # attention with numbers of its own may name a point that a small set does not have
+    # a model with a fixed dictionary may name a point that a small set does not have
     simple = max(found, default=0) < len(points) and is_simple(points[found])
     covered = abs(area(points[found])) / whole if simple else None
     return {"accuracy": accuracy, "area": covered, "invalid": float(not simple)}
 
 
 def measure_delaunay(points: Tensor, right: list[int], found: list[int]) -> Scores:
-    """Neither the order of the triangles nor that of their corners counts."""
+    """The order of the triangles and of their corners does not matter."""
     true, said = _triples(right), _triples(found)
     whole = len(found) % 3 == 0 and said == true and len(found) == len(right)
     return {"accuracy": float(whole), "coverage": len(true & said) / len(true) if true else None}
@@ -64,7 +64,7 @@ def _triples(order: list[int]) -> set[frozenset[int]]:
 
 
 def measure_tour(points: Tensor, right: list[int], found: list[int]) -> Scores:
-    """Only tours that visit every point once have a length that counts."""
+    """Only the lengths of tours that visit every point once count."""
     valid = sorted(found) == list(range(len(points)))
     return {
         "length": perimeter(points, found) if valid else None,
@@ -75,7 +75,7 @@ def measure_tour(points: Tensor, right: list[int], found: list[int]) -> Scores:
 
 
 def measure_sort(points: Tensor, right: list[int], found: list[int]) -> Scores:
-    """A place is right if the right number stands there."""
+    """A place is right if it has the right index."""
     hits = sum(a == b for a, b in zip(right, found, strict=False))
     return {"accuracy": float(found == right), "places": hits / len(right)}
 
@@ -133,7 +133,7 @@ class PointingEvaluation(Evaluation):
     orders: list[list[int]]
 
     def headline(self) -> tuple[str, float]:
-        """The first size of the test decides; NaN where none of its tours counts."""
+        """The measure at the first test size; NaN if none of its tours counts."""
         first = next(iter(self.by_size))
         return f"{self._measure} at n = {first}", self.by_size[first].get(self._measure, math.nan)
 
@@ -150,7 +150,7 @@ class PointingEvaluation(Evaluation):
         return [(name, shown), ("sets", str(sum(self.counts.values())))]
 
     def tables(self) -> list[MeasureTable]:
-        """Every column of the question; a cell is empty where no set counts."""
+        """Every column of the question; a cell is empty if no set counts."""
         names, paper = COLUMNS[self.question], PAPER[self.question]
         known = [name for name in names if any(name in figures for figures in paper.values())]
         rows = [
@@ -219,13 +219,13 @@ def evaluate_pointing(
 
 
 def _means(scores: list[Scores]) -> dict[str, float]:
-    """Means over the sets that count; a measure for which none counts is left out."""
+    """Means over the sets that count; a measure for which none does is left out."""
     means: dict[str, float] = {}
     for name in scores[0]:
         values = [value for each in scores if (value := each[name]) is not None]
         if values:
             means[name] = fmean(values)
-    # tours: both means are over the same sets
+    # for tours both means are over the same sets
     pairs = [(s["length"], s["solver"]) for s in scores if s.get("length") is not None and s.get("solver")]
     if pairs:
         found, solved = map(sum, zip(*pairs, strict=True))

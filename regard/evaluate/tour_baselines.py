@@ -1,14 +1,14 @@
-"""Tours that are computed, not learnt: what a pointer network is measured beside (Vinyals 2015, table 2).
+"""Classical tour algorithms, as baselines for pointer networks (Vinyals 2015, table 2).
 
-    nearest insertion   the point nearest to the tour goes where it lengthens the tour least
-    Christofides        the minimum spanning tree, and a minimum matching of its points of odd degree; a walk
-                        over all these sides, points met a second time left out: at most 3/2 of the shortest
+    nearest insertion   inserts the point nearest to the tour where it lengthens the tour least
+    Christofides        a minimum spanning tree plus a minimum matching of its vertices of odd degree; an
+                        Euler walk over all edges, repeated points skipped: at most 3/2 of the shortest
     shortest            Held and Karp's table up to 12 points; beyond, an integer program:
 
         the least Σ d_ij x_ij,   Σ_j x_ij = 2 for each point i,   Σ_{i, j in Z} x_ij ≤ |Z| - 1
 
-The last inequality is added for the set Z of each closed way that a solution consists of, until there is only
-one (Dantzig, Fulkerson, Johnson 1954). The program needs scipy, the matching networkx, which torch brings.
+The last inequality is added for the set Z of each subtour of a solution, until there is only one tour
+(Dantzig, Fulkerson, Johnson 1954). The program needs scipy, the matching networkx, which torch installs.
 
 Christofides. Worst-case analysis of a new heuristic for the travelling salesman problem. 1976.
 Dantzig, Fulkerson, Johnson. Solution of a large-scale traveling-salesman problem. 1954.
@@ -40,7 +40,7 @@ def christofides(points: Tensor) -> list[int]:
 
 
 def spanning_tree(d: Tensor) -> list[tuple[int, int]]:
-    """(n, n) distances -> the sides of a minimum spanning tree (Prim)."""
+    """(n, n) distances -> the edges of a minimum spanning tree (Prim)."""
     near, parent = d[0], torch.zeros(len(d), dtype=torch.int64)
     inside = torch.zeros(len(d), dtype=torch.bool)
     inside[0] = True
@@ -55,7 +55,7 @@ def spanning_tree(d: Tensor) -> list[tuple[int, int]]:
 
 
 def closed_walk(sides: list[tuple[int, int]], n: int) -> list[int]:
-    """A walk from point 0 over every side once; every point has an even number of sides (Hierholzer)."""
+    """An Euler walk from point 0; every point must have even degree (Hierholzer)."""
     around: list[list[int]] = [[] for _ in range(n)]
     for number, side in enumerate(sides):
         for point in side:
@@ -106,7 +106,7 @@ def shortest_tour(points: Tensor) -> list[int]:
 
 
 def closed_ways(sides: list[tuple[int, int]], n: int) -> list[list[int]]:
-    """Sides of which every point has two -> the closed ways they make."""
+    """Edges, two at every point -> the cycles that they form."""
     around: list[list[int]] = [[] for _ in range(n)]
     for a, b in sides:
         around[a].append(b)

@@ -1,4 +1,4 @@
-"""Trained systems for Python code: `regard.load(name)` gives one, whose methods take and give plain things.
+"""Trained systems for Python code: `regard.load(name)` returns one; its methods take and return plain values.
 
-One file a system. Lists in, lists out; what comes back can be printed, saved and shown.
+One file per system. Lists in, lists out; results can be printed, saved and shown.
 """

@@ -38,7 +38,7 @@ class Captioned(Drawable):
 
     @property
     def weights(self) -> Tensor | None:
-        """(T, L) of each word over the places of the picture, row by row."""
+        """(T, L) attention of each word over the places of the picture, row by row."""
         return None if self.found.weights is None else self.found.weights[: len(self.words)]
 
     def __str__(self) -> str:
@@ -67,7 +67,7 @@ class CaptionSystem(System):
     def caption(self, picture: Any, *, beam: int | None = None) -> Captioned | list[Captioned]:
         """Describe a picture, or each of a list: files, Pillow images, or (H, W, 3) arrays of bytes.
 
-        The square in the middle of a picture is described.
+        The picture is cropped to its central square.
         """
         single = not isinstance(picture, list | tuple)
         given: Sequence[Any] = [picture] if single else picture
@@ -88,7 +88,7 @@ class CaptionSystem(System):
 
 
 def to_pixels(picture: Any) -> Pixels:
-    """(H, W, 3) bytes of a file, a Pillow image, an array or a tensor."""
+    """(H, W, 3) bytes from a file, a Pillow image, an array or a tensor."""
     array = to_array(picture)
     if array.ndim != 3 or array.shape[2] != 3 or array.dtype != torch.uint8:
         raise DataError(
@@ -100,12 +100,12 @@ def to_pixels(picture: Any) -> Pixels:
 
 
 def to_array(given: Any) -> Tensor:
-    """The numbers of a file or a Pillow image, (H, W, 3), of an array or a tensor."""
+    """A file or a Pillow image as (H, W, 3), an array or a tensor as it is."""
     if isinstance(given, str | Path):
         return open_image(Path(given))
     if hasattr(given, "convert"):
         return as_colours(given)
-    try:  # torch takes no array of numpy that runs backwards
+    try:  # copy: torch rejects NumPy arrays with negative strides
         return torch.as_tensor(given.copy() if hasattr(given, "strides") else given).detach().cpu()
     except (TypeError, ValueError, RuntimeError) as error:
         raise DataError(

@@ -1,4 +1,4 @@
-"""What every result of a system can do: be printed in a line, saved as a picture or page, shown."""
+"""Base class of systems' results: saved as a picture or page, shown in a browser or notebook."""
 
 import sys
 import tempfile
@@ -11,7 +11,7 @@ from regard.errors import ConfigError, DataError
 from regard.views.shared import draw_figure, is_page
 
 ENDINGS = (".png", ".svg", ".html")
-# the page lies in a frame of its own, so that its style does not reach the notebook's
+# the page is in an iframe, so that its style does not affect the notebook
 FRAME = (
     '<iframe srcdoc="{page}" style="width: 100%; height: 24rem; border: 0; color-scheme: light dark" '
     'onload="const page = this.contentDocument; '  # null in a sandbox, where the frame scrolls
@@ -20,12 +20,12 @@ FRAME = (
 
 
 class Drawable(ABC):
-    """A result that can be looked at: `.show()`, `.save(path)`, and by itself in a notebook."""
+    """A result that can be drawn: `.show()`, `.save(path)`, and automatically in a notebook."""
 
     title = "Attention"  # of its page
 
     def nothing(self, reason: str) -> DataError:
-        """What is raised where there is nothing to draw."""
+        """The error if there is nothing to draw."""
         return DataError(f"{self!r}: {reason}; nothing can be shown.")
 
     @abstractmethod
@@ -33,12 +33,12 @@ class Drawable(ABC):
         """Draw into a .png or .svg file."""
 
     def draw_page(self, path: Path) -> None:
-        """Write a page that holds everything it shows."""
+        """Write a self-contained page."""
         line = repr(self)
         draw_figure(path, self.draw, title=self.title, summary=line, heading="", alt=line)
 
     def save(self, path: str | Path) -> Path:
-        """Write a .png or .svg picture, or an .html page; the path."""
+        """Write a .png or .svg picture, or an .html page, and return the path."""
         path = Path(path)
         if path.suffix.lower() not in ENDINGS:
             raise ConfigError(
@@ -52,7 +52,7 @@ class Drawable(ABC):
         return path
 
     def show(self) -> None:
-        """In a notebook below the cell; elsewhere as a page in the browser, whose path is printed."""
+        """Show in a notebook below the cell; elsewhere open a page in the browser and print its path."""
         if _in_notebook():
             from IPython.display import display
 
@@ -72,6 +72,6 @@ class Drawable(ABC):
 
 
 def _in_notebook() -> bool:
-    """Whether IPython can show something rich: it runs in a kernel, not in a terminal."""
+    """Whether IPython can show HTML: it runs in a kernel, not in a terminal."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return shell is not None and getattr(shell, "kernel", None) is not None

@@ -23,9 +23,9 @@ class Entailed(Drawable):
     premise: tuple[str, ...]
     hypothesis: tuple[str, ...]
     probabilities: dict[str, float]  # of entailment, neutral and contradiction
-    # each word of the premise over the hypothesis, where the model looks there, and the reverse
+    # each word of the premise over the hypothesis, if the model has that direction, and the reverse
     weights: tuple[Tensor | None, Tensor] | None
-    pooled: bool  # the weights are of each sentence over its own words
+    pooled: bool  # the weights are each sentence's over its own words
     title = "Soft alignment"
 
     @property
@@ -54,7 +54,7 @@ class EntailmentSystem(System):
         pair = load("entailment", device="cpu").entails("w14 w52 w16", "w52 w14")
         pair.label, pair.probabilities
 
-    The weights show which words of the two sentences were aligned; an LSTMN aligns the hypothesis alone.
+    The weights show which words of the two sentences were aligned; an LSTMN aligns only the hypothesis.
     """
 
     task: EntailmentTask

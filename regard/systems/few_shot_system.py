@@ -1,4 +1,4 @@
-"""Few-shot classification: labelled drawings and one to be named in, its name out."""
+"""Few-shot classification: labelled drawings and a query in, the query's label out."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from regard.views.episode import draw
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Classified(Drawable):
-    """What a drawing was called, and what it attended to in each block."""
+    """The label of a drawing, and what it attended to in each block."""
 
     label: str
     probabilities: dict[str, float]  # of each label, in the order of the drawings
@@ -43,7 +43,7 @@ class Classified(Drawable):
 
 
 class FewShotSystem(System):
-    """A classifier that gets labelled examples of its classes together with the question.
+    """A classifier that gets labelled examples of its classes together with the query.
 
         drawings = [torch.randint(0, 256, (28, 28), dtype=torch.uint8) for _ in range(5)]
         named = load("snail-omniglot", device="cpu").classify(drawings, list("abcde"), drawings[2])
@@ -55,10 +55,10 @@ class FewShotSystem(System):
     task: FewShotTask
 
     def classify(self, drawings: Sequence[Any], labels: Sequence[Any], query: Any) -> Any:
-        """Name a drawing after labelled ones, or each drawing of a list.
+        """Classify a drawing, or each of a list, given labelled drawings.
 
-        Drawings are files, Pillow images or 28 × 28 arrays, dark ink on light ground or the other way round.
-        There are as many classes as the model was trained for, each with the same number of drawings.
+        Drawings are files, Pillow images or arrays, dark ink on a light background or the reverse. There must
+        be as many classes as the model was trained for, each with the same number of drawings.
         """
         same_length("classify", drawings=drawings, labels=labels)
         names = [str(label) for label in labels]
@@ -81,11 +81,11 @@ class FewShotSystem(System):
     def _classify(
         self, support: Tensor, names: list[str], classes: list[str], queries: Sequence[Tensor]
     ) -> list[Classified]:
-        """Each query in an episode of its own, all in one batch."""
+        """Each query is an episode of its own, all in one batch."""
         model, B = self.trained.model, len(queries)
         numbers = torch.tensor([classes.index(name) for name in names])
         asked = torch.stack(list(queries))[:, None]
-        nothing = torch.zeros(B, 1, dtype=torch.long)  # nobody knows the answers
+        nothing = torch.zeros(B, 1, dtype=torch.long)  # the answers are unknown
         batch = EpisodeBatch(support.expand(B, -1, -1, -1), numbers.expand(B, -1), asked, nothing)
         with evaluating(model), self.computing(), record_any(model) as trace:
             shares = model(self.place(batch))[:, 0].float().softmax(-1)
@@ -104,7 +104,7 @@ class FewShotSystem(System):
 
 
 def to_drawing(given: Any) -> Tensor:
-    """(28, 28) uint8, ink 255, of a file, a Pillow image, an array or a tensor."""
+    """(28, 28) uint8, ink 255, from a file, a Pillow image, an array or a tensor."""
     array = to_array(given)
     shape = tuple(array.shape)
     if array.ndim == 2:

@@ -1,4 +1,4 @@
-"""Language models: a sentence in, its probability word by word, and what each word looked back at."""
+"""Language models: a sentence in, the probability of each word and what it attended to out."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,11 +22,11 @@ from regard.views.lookback import START, draw, lookback, of_words
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Scored(Drawable):
-    """How likely a sentence is, and what each of its words looked back at."""
+    """The probability of a sentence, and what each of its words attended to."""
 
     words: tuple[str, ...]  # as the model knows them
     log_probabilities: Tensor  # (n + 1,) of each word given those before it, then of the end
-    weights: Tensor | None  # (n + 1, n + 1) of each word over the mark before the sentence and its words
+    weights: Tensor | None  # (n + 1, n + 1) of each word over the start mark and the words
     title = "Looking back"
 
     @property
@@ -55,13 +55,13 @@ class LanguageSystem(System):
         reader.score("The cat sleeps.").perplexity
         reader.next("The cat")          # the likeliest next words, with their probabilities
 
-    The weights of a scored sentence show what each word looked back at.
+    The weights of a scored sentence show what each word attended to.
     """
 
     task: SentenceTask
 
     def score(self, text: str | Sequence[str]) -> Scored | list[Scored]:
-        """How likely a sentence is, or each of several."""
+        """Score a sentence, or each of several."""
         texts = texts_of("score", "text", text)
         results = [found for part in chunks(texts) for found in self._scored(part)]
         return results[0] if isinstance(text, str) else results

@@ -47,9 +47,9 @@ DTYPES = (torch.float32, torch.float64, *HALF)
 def load(
     name: str | Path, *, device: torch.device | str | None = None, dtype: torch.dtype | str | None = None
 ) -> System:
-    """The system of this name, on the accelerator if there is one, in float32 unless told otherwise.
+    """The system of this name, by default on the accelerator if there is one, and in float32.
 
-    Half precision is autocast's, as in training: parts that need float32 stay in it.
+    Half precision is autocast, as in training: operations that need float32 keep it.
     """
     if isinstance(dtype, str):
         dtype = getattr(torch, dtype, dtype)  # "bfloat16"
@@ -73,7 +73,7 @@ def refuse_export(folder: Path) -> Path:
 
 
 def system_of(task: type, folder: Path, name: str) -> type[System]:
-    """The class of system for runs of this task, which their config calls `name`."""
+    """The system class for runs of this task, named `name` in their config."""
     for base, system in SYSTEMS.items():
         if issubclass(task, base):
             return system

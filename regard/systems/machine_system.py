@@ -24,22 +24,22 @@ from regard.views.tape import draw
 
 
 class Stages(NamedTuple):
-    """How every head found its rows at each step, and the memory after it; heads that read come first."""
+    """The stages of every head's addressing at each step, and the memory after it; read heads come first."""
 
-    content: Tensor  # (T, H, N) by resemblance, equations 5 and 6
-    gated: Tensor  # (T, H, N) or from where the head stood, equation 7
-    shifted: Tensor  # (T, H, N) and moved, equation 8
-    sharpened: Tensor  # (T, H, N) equation 9: the weights themselves
+    content: Tensor  # (T, H, N) content addressing, equations 5 and 6
+    gated: Tensor  # (T, H, N) interpolated with the previous weights, equation 7
+    shifted: Tensor  # (T, H, N) after the shift, equation 8
+    sharpened: Tensor  # (T, H, N) the final weights, equation 9
     cells: Tensor  # (T, N, M)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MachineRun(Drawable):
-    """What a machine wrote, and everything it did on its tape."""
+    """A machine's output, and everything that it did on its tape."""
 
     inputs: Tensor  # (T, I)
     probabilities: Tensor  # (A, O) that a bit of the answer is 1
-    right: Tensor  # (A, O) the bits that the task asks for
+    right: Tensor  # (A, O) the target bits
     tape: Tape  # of a batch of one
     task: str
     title = "Neural Turing Machine"
@@ -51,7 +51,7 @@ class MachineRun(Drawable):
 
     @property
     def wrong(self) -> int:
-        """How many bits of the answer are wrong."""
+        """The number of wrong bits in the answer."""
         return int((self.bits != self.right).sum())
 
     def __repr__(self) -> str:
@@ -90,12 +90,12 @@ class MachineSystem(System):
         self.model = run.model
 
     def run_on(self, batch: BitBatch) -> list[MachineRun]:
-        """Run the machine on a batch of the task's own."""
+        """Run the machine on a batch of its task."""
         with torch.no_grad(), self.computing():
             tape = self.model.trace(self.place(batch).inputs)
         runs = []
         for b in range(batch.size):
-            T = int(batch.counted[b].nonzero().max()) + 1  # a shorter sequence is filled up behind its answer
+            T = int(batch.counted[b].nonzero().max()) + 1  # shorter sequences are padded after their answer
             own = _row(tape, b, T)
             due = batch.counted[b, :T]
             probabilities = own.logits[0].sigmoid()[due]
@@ -104,10 +104,10 @@ class MachineSystem(System):
         return runs
 
     def run(self, bits: Any, ask: int | Sequence[int] = 0) -> MachineRun | list[MachineRun]:
-        """Give the machine vectors of bits, or several such sequences; what it answers.
+        """Run the machine on a sequence of bit vectors, or on each of several.
 
-        `copy` takes (L, 8) vectors; `associative-recall` takes (K, 3, 6) items, and `ask` is the item that is
-        shown again. Other tasks have examples only.
+        `copy` takes (L, 8) vectors; `associative-recall` takes (K, 3, 6) items, and `ask` is the index of the
+        queried item. Other tasks only have examples.
         """
         task, axes = self.task, 3 if isinstance(self.task, AssociativeRecallTask) else 2
         single = not isinstance(bits, list | tuple) or (len(bits) > 0 and _axes(bits) <= axes)
@@ -138,7 +138,7 @@ class MachineSystem(System):
         return Stages(*(torch.cat(parts).float().cpu() for parts in zip(*found, strict=True)))
 
     def example(self, *shape: int) -> MachineRun:
-        """A drawn example of some shape (`example(60)`), by default the first that the task tests."""
+        """A random example of a given shape (`example(60)`), by default the task's first test shape."""
         shape, units = shape or self.task.shapes("test")[0], self.task.units
         same_length("example", units=units, shape=shape)
         check_whole("example", **dict(zip(units, shape, strict=True)))
@@ -170,7 +170,7 @@ class MachineSystem(System):
 
 
 def _row(tape: Tape, b: int, T: int) -> Tape:
-    """One row of a batch, its first T steps, on the CPU."""
+    """The first T steps of one row of a batch, on the CPU."""
 
     def cut(x: Tensor) -> Tensor:
         return x[b : b + 1, :T].float().cpu()
@@ -189,7 +189,7 @@ def _tensor(bits: Any) -> Tensor:
 
 
 def _axes(bits: Any) -> int:
-    """How deep nested lists are; a tensor counts its own axes."""
+    """The nesting depth of lists; a tensor counts its axes."""
     if isinstance(bits, list | tuple):
         return 1 + (_axes(bits[0]) if len(bits) else 0)
     return getattr(bits, "ndim", 0)

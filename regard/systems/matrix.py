@@ -1,4 +1,4 @@
-"""Any matrix of attention weights, to look at."""
+"""Draws any matrix of attention weights."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from regard.viz.weights import Array, to_array
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Matrix(Drawable):
-    """Weights (T, S), or (H, T, S) of several heads, with names of rows and columns."""
+    """Weights (T, S), or (H, T, S) of several heads, with row and column labels."""
 
     weights: Array
     rows: tuple[str, ...]
@@ -38,7 +38,7 @@ class Matrix(Drawable):
 
 
 def matrix(weights: Any, rows: Sequence[str] | None, columns: Sequence[str] | None) -> Matrix:
-    """The matrix; leading axes of size 1 are dropped, names that are not given are numbers."""
+    """The matrix, without leading axes of size 1; labels default to indices."""
     try:
         array = to_array(weights)
     except (RuntimeError, TypeError, ValueError):

@@ -14,7 +14,7 @@ from regard.views.hops import draw
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Answered(Answer, Drawable):
-    """An answer, how sure the model was, and where it looked: `weights` (K, S) has a row for each hop."""
+    """An answer with its probability and attention: `weights` (K, S) has a row for each hop."""
 
     title = "Memory network"
 
@@ -45,7 +45,7 @@ class MemorySystem(System):
     def ask(self, story: str | Sequence[str], question: str | Sequence[str]) -> Answered | list[Answered]:
         """Answer a question about a story: a text, or a list of sentences.
 
-        With a list of questions, `story` is the text that all are about, or a list with a text for each.
+        With a list of questions, `story` is one text for all of them, or a list with one for each.
         """
         questions, stories = texts_of("ask", "question", question), texts_of("ask", "story", story)
         if isinstance(question, str):
@@ -60,6 +60,6 @@ class MemorySystem(System):
         return results[0] if isinstance(question, str) else results
 
     def unknown(self, *texts: str) -> list[str]:
-        """The words of these texts that the model has never read; it passes over them."""
+        """The words of these texts that are not in the vocabulary; the model ignores them."""
         words = (word for text in texts for word in cut_sentence(text))
         return list(dict.fromkeys(word for word in words if word not in self.task.words.words))

@@ -1,4 +1,4 @@
-"""Generators: pictures of given classes, and what places of them look at."""
+"""Generators: pictures of given classes, and the attention between their places."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Sampled(Drawable):
 
     pictures: Pixels  # (n, H, W, 3)
     labels: tuple[str, ...]  # the class of each
-    weights: Tensor | None = None  # (m, L, L) of the first m: what each place of the feature map looked at
+    weights: Tensor | None = None  # (m, L, L) of the first m, between places of the feature map
     title = "Samples"
 
     def __len__(self) -> int:
@@ -38,7 +38,7 @@ class Sampled(Drawable):
         return f"<Sampled {len(self)} pictures: {', '.join(dict.fromkeys(self.labels))}>"
 
     def draw(self, path: Path) -> None:
-        """A row for each class; what is missing from a row is white."""
+        """A row for each class; short rows are padded with white."""
         classes = list(dict.fromkeys(self.labels))
         rows = [self.pictures[[label == name for label in self.labels]] for name in classes]
         sheet = pad_sequence(rows, batch_first=True, padding_value=255)
@@ -59,9 +59,9 @@ class PictureSystem(System):
     def sample(
         self, count: int = 1, *, classes: Sequence[str] | None = None, seed: int = 1, maps: int = 0
     ) -> Sampled:
-        """Draw so many pictures, of these classes in turn; the same seed draws the same.
+        """Draw `count` pictures, cycling through the classes; the same seed draws the same pictures.
 
-        Of the first `maps` pictures the weights are kept, of the last attention layer, row by row of places.
+        The result has the last attention layer's weights for the first `maps` pictures, places row by row.
         """
         check_whole("sample", count=count)
         check_whole("sample", least=0, maps=maps)
@@ -82,7 +82,7 @@ class PictureSystem(System):
             return to_pixels(made.float()).cpu()
 
     def _maps(self, noise: Tensor, labels: Tensor) -> Tensor | None:
-        """(m, L, L) of the attention that stands last in the generator; None without one, or for none."""
+        """(m, L, L) weights of the generator's last attention layer; None without one, or if m = 0."""
         model = self.trained.model
         if model.aligner is None or not len(labels):
             return None

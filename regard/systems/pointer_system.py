@@ -21,7 +21,7 @@ from regard.views.points import LARGEST, draw
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PointedOut(Drawable):
-    """The points in the order in which the model pointed at them."""
+    """The points, and the order in which the model pointed at them."""
 
     points: Tensor  # (n, D) in the unit square
     found: Pointed
@@ -30,17 +30,17 @@ class PointedOut(Drawable):
 
     @property
     def order(self) -> list[int]:
-        """Numbers of points, from 0; three a triangle for a triangulation."""
+        """Indices of points from 0; for a triangulation, three per triangle."""
         return self.found.order
 
     @property
     def weights(self) -> Tensor | None:
-        """(T, 1 + n) where the model pointed at each step; column 0 is the end."""
+        """(T, 1 + n) attention at each step; column 0 is the end."""
         return self.found.weights
 
     @property
     def right(self) -> list[int]:
-        """What a solver answers."""
+        """The solver's answer."""
         return self.task.answer(self.points)
 
     def __repr__(self) -> str:
@@ -63,9 +63,9 @@ class PointerSystem(System):
     task: PointingTask
 
     def point(self, points: Any, *, beam: int | None = None) -> PointedOut | list[PointedOut]:
-        """Point at the answer of a set of (n, 2) points, or of each of several; numbers for `sort`.
+        """Answer for a set of (n, 2) points, or for each of several sets; `sort` takes numbers.
 
-        Points outside the unit square are moved and scaled into it, all of a set together.
+        A set with points outside the unit square is shifted and scaled into it.
         """
         dimension = QUESTIONS[self.task.question].dimension
         single = _is_one_set(points, dimension)
@@ -85,7 +85,7 @@ class PointerSystem(System):
     def _checked(self, owner: str, points: Any, dimension: int) -> Tensor:
         try:
             table = torch.tensor(_plain(points), dtype=torch.float64)
-            table = table.view(getattr(points, "shape", table.shape))  # also that of no rows
+            table = table.view(getattr(points, "shape", table.shape))  # also if there are no rows
         except (TypeError, ValueError, OverflowError, RuntimeError):
             raise DataError(
                 f"{owner}: `points` cannot be read as numbers, a row for each point; "
@@ -103,23 +103,23 @@ class PointerSystem(System):
 
 
 def _is_one_set(points: Any, dimension: int) -> bool:
-    """One set is a matrix (numbers in a row for `sort`), several are a list of such."""
+    """Whether this is one set, a matrix (for `sort`, a vector of numbers), and not a list of sets."""
     if hasattr(points, "ndim"):
         return points.ndim < 3 if dimension == 2 else points.ndim == 1 or points.shape[-1] == 1
     return not isinstance(points, Sequence) or not points or _depth(points[0]) < dimension
 
 
 def _depth(points: Any) -> int:
-    """How many axes a tensor, an array or a nested list has."""
+    """The number of axes of a tensor, an array or a nested list."""
     if isinstance(points, Sequence) and not isinstance(points, str | bytes):
         return 1 + (_depth(points[0]) if points else 0)
     return getattr(points, "ndim", 0)
 
 
 def _plain(points: Any) -> Any:
-    """Tensors and arrays, also in lists, as lists of numbers."""
+    """Convert tensors and arrays, also within lists, to lists of numbers."""
     if isinstance(points, Sequence) and not isinstance(points, str | bytes):
         return [_plain(each) for each in points]
     if hasattr(points, "__array__") and not isinstance(points, Tensor):
-        points = points.__array__()  # of a table of pandas, too
+        points = points.__array__()  # pandas too
     return points.tolist() if hasattr(points, "tolist") else points

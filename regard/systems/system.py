@@ -1,4 +1,4 @@
-"""What every trained system has: its run, where it computes and in which precision."""
+"""Base class of trained systems: the run, its device and its precision."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,20 +18,20 @@ from regard.shipped.publish import write_folder
 from regard.train.run import Run
 
 T = TypeVar("T")
-AT_ONCE = 64  # examples of a batch
+AT_ONCE = 64  # examples per batch
 
 
 class System(hub.Hubbed):
-    """A trained model with all it needs."""
+    """A trained model with everything it needs to run."""
 
     def __init__(self, run: Run, half: torch.dtype | None = None) -> None:
-        """`half` is the precision of autocast; None: that of the weights."""
+        """`half` is the autocast dtype; None: no autocast, the dtype of the weights."""
         self.trained, self.half = run, half
-        self.task: Any = run.task  # each system says of which class
+        self.task: Any = run.task  # subclasses narrow the type
 
     @property
     def name(self) -> str:
-        """Of a packed model the one in its record: a copy of the Hub lies in a folder of another name."""
+        """A packed model has the name in its record: a copy from the Hub is in a folder of another name."""
         folder = self.trained.folder
         return read_packed(folder).name if (folder / RECORD).is_file() else folder.resolve().name
 
@@ -41,7 +41,7 @@ class System(hub.Hubbed):
 
     @property
     def dtype(self) -> torch.dtype:
-        """What it computes in; in half precision under autocast, with weights in float32."""
+        """The dtype of computation; half precision is autocast, with float32 weights."""
         return self.half or self._weight().dtype
 
     def __repr__(self) -> str:
@@ -53,13 +53,13 @@ class System(hub.Hubbed):
         )
 
     def decoding(self, beam: int | None, *, nbest: int = 1) -> Decoding:
-        """How to search: as the recipe says, unless told otherwise."""
+        """The search settings: those of the recipe, with the given overrides."""
         check_whole(type(self).__name__, nbest=nbest, **({} if beam is None else {"beam": beam}))
         return replace(self.trained.config.decode.with_beam(beam), nbest=nbest)
 
     @contextmanager
     def computing(self) -> Iterator[None]:
-        """The context in which the model is called."""
+        """Context for calling the model: autocast, and a clear error if the CPU lacks the dtype."""
         try:
             with torch.autocast(self.device.type, dtype=self.half, enabled=self.half is not None):
                 yield
@@ -72,7 +72,7 @@ class System(hub.Hubbed):
             ) from error
 
     def place(self, batch: Any) -> Any:
-        """A batch on the model's device, its numbers in the precision of the weights."""
+        """A batch on the model's device, its floating-point tensors in the dtype of the weights."""
         moved, dtype = batch.to(self.device), self._weight().dtype
         values = {field.name: getattr(moved, field.name) for field in fields(moved)}
         cast = {
@@ -87,7 +87,7 @@ class System(hub.Hubbed):
 
     @classmethod
     def _read(cls, folder: Path, **options: Any) -> Self:
-        from regard.systems.loading import load  # which knows all systems
+        from regard.systems.loading import load  # circular: it imports all systems
 
         require_system(folder, str(folder))
         system = load(folder, **options)
@@ -100,14 +100,14 @@ class System(hub.Hubbed):
 
 
 def chunks(items: Sequence[T], size: int = AT_ONCE) -> Iterator[Sequence[T]]:
-    """The items, so many at a time, while somebody waits for what becomes of them."""
+    """The items, `size` at a time, until the caller cancels."""
     for first in range(0, len(items), size):
         check_cancelled()
         yield items[first : first + size]
 
 
 def texts_of(owner: str, name: str, given: object) -> list[str]:
-    """One text, or each of several, as a list."""
+    """One text or several, as a list."""
     several = isinstance(given, Iterable) and not isinstance(given, str | bytes)
     found: list[Any] = list(given) if several else [given]  # type: ignore[call-overload]
     for each in found:
@@ -117,7 +117,7 @@ def texts_of(owner: str, name: str, given: object) -> list[str]:
 
 
 def same_length(owner: str, **lists: Sequence[Any]) -> None:
-    """Refuse lists that do not go together."""
+    """Raise unless all lists have the same length."""
     (first, items), *others = lists.items()
     for name, other in others:
         if len(other) != len(items):

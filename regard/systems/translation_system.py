@@ -26,9 +26,9 @@ from regard.views.alignment import draw
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Translated(Drawable):
-    """A translation, with what the model looked at: pieces in `alignment`, whole words in its pictures."""
+    """A translation with its attention: between pieces in `alignment`, between whole words when drawn."""
 
-    beam: tuple[Translation, ...]  # the hypotheses that were asked for, best first
+    beam: tuple[Translation, ...]  # the `nbest` hypotheses, best first
     title = "Alignment"
 
     @property
@@ -50,12 +50,12 @@ class Translated(Drawable):
 
     @property
     def pieces(self) -> tuple[str, ...]:
-        """What the rows of the alignment stand for."""
+        """The labels of the alignment's rows."""
         return self.best.pieces
 
     @property
     def source_pieces(self) -> tuple[str, ...]:
-        """What the columns of the alignment stand for."""
+        """The labels of the alignment's columns."""
         return self.best.source_pieces
 
     def __str__(self) -> str:
@@ -78,21 +78,21 @@ class Translated(Drawable):
 class HeadMaps:
     """The attention of every layer and head of a Transformer for one pair of sentences."""
 
-    source: tuple[str, ...]  # the pieces that it read, and the end
-    target: tuple[str, ...]  # those that it wrote, and the end
+    source: tuple[str, ...]  # source pieces and eos
+    target: tuple[str, ...]  # target pieces and eos
     encoder: Tensor  # (L, H, S, S)
-    decoder: Tensor  # (L, H, T, T) over what it had read: the mark before the sentence, then its pieces
+    decoder: Tensor  # (L, H, T, T) over the decoder's input: bos, then the target pieces
     cross: Tensor  # (L, H, T, S)
 
     @property
     def read(self) -> tuple[str, ...]:
-        """What the columns of `decoder` stand for."""
+        """The labels of the columns of `decoder`."""
         return (BOS_PIECE, *self.target[:-1])
 
 
 @dataclass(frozen=True)
 class SearchTree:
-    """What a beam search kept at each step."""
+    """The nodes that a beam search kept at each step."""
 
     nodes: tuple[Node, ...]
     pieces: tuple[str, ...]  # of each node
@@ -138,7 +138,7 @@ class TranslationSystem(System):
 
     @property
     def layers(self) -> dict[str, int] | None:
-        """How many layers and heads a Transformer has; None for another model."""
+        """The numbers of layers and heads of a Transformer; None for another model."""
         model = self.trained.model
         if not isinstance(model, Transformer):
             return None
@@ -146,7 +146,7 @@ class TranslationSystem(System):
         return {"encoder": shape.layers, "decoder": shape.decoder_layers, "heads": shape.heads}
 
     def heads(self, text: str, target: str | None = None) -> HeadMaps:
-        """Every head of a Transformer, for a text and its translation; by default the model's own."""
+        """The attention of all heads of a Transformer for a text and a translation, by default its own."""
         model, layers, text = self.trained.model, self.layers, as_learnt(text)
         if not isinstance(model, Transformer) or layers is None:
             raise DataError(
@@ -188,7 +188,7 @@ class TranslationSystem(System):
         return SearchTree(tuple(nodes), tuple(pieces), tuple(map(tuple, hypotheses)))
 
     def align(self, text: str | Sequence[str], target: str | Sequence[str]) -> Translated | list[Translated]:
-        """What the model looks at while it writes a given translation, or each of several."""
+        """The model's attention while it writes a given translation, or each of several."""
         texts, targets = texts_of("align", "text", text), texts_of("align", "target", target)
         same_length("align", text=texts, target=targets)
         with self.computing():

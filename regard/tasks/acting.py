@@ -1,20 +1,20 @@
-"""What tasks of acting share: problems without end, and the policy gradient that learns from them.
+"""Base of the acting tasks: an endless supply of problems, and the policy gradient that learns from them.
 
     δ_t = r_t + γ V_{t+1} - V_t                                 V behind the last step is 0
     Â_t = Σ_l (γ λ)^l δ_{t+l}                                   generalized advantage estimation
     minimise  Σ_t  - Â_t log π(a_t) + c (V_t - (Â_t + V_t)°)² / 2 - β H(π_t)        ° not differentiated
 
-One update follows each batch of problems, and the batch is used once: advantage actor-critic. The paper
-takes TRPO, which limits how far an update moves the policy; small steps and a clipped gradient do here. Â is
-divided by its standard deviation over the batch in the first term.
+Each batch of problems is used for one update: advantage actor-critic. The paper uses TRPO, which limits how
+far an update moves the policy; here small steps and a clipped gradient suffice. In the first term Â is
+divided by its standard deviation over the batch.
 
-A policy reads the rewards that fell out. What it learns from (r above) is by default what its actions pay on
-average: the same gradient in expectation, with less noise, since a simulated problem knows. `learn_from =
-"drawn"` takes the rewards that fell out there too, as the paper does.
+A policy reads the sampled rewards. It learns (r above) by default from the mean rewards of its actions, which
+a simulated problem knows: the same gradient in expectation, with less noise. `learn_from = "drawn"` learns
+from the sampled rewards too, as the paper does.
 
-The loss that is reported is not the sum above, whose size says nothing, but minus the expected reward of the
-actions: its gradient is the policy gradient, its value what one wants to know. Problems are never the same:
-an example's number is its seed.
+The reported loss is not the sum above, whose value means nothing, but minus the expected reward of the
+actions: its gradient is the policy gradient, its value the quantity of interest. Problems never repeat: an
+example's number is its seed.
 
 Schulman, Moritz, Levine, Jordan, Abbeel. High-dimensional continuous control using generalized advantage
 estimation. 2016. https://arxiv.org/abs/1506.02438
@@ -62,7 +62,7 @@ class ActingTask(DrawnTask):
     gives: ClassVar[str] = "problems to act in"
 
     def batch(self, split: Split, rows: Sequence[int]) -> Problems:
-        """The problems of these numbers."""
+        """The problems with these numbers."""
         raise NotImplementedError(f"{type(self).__name__} defines no batch(split, rows).")
 
     def loss(self, model: nn.Module, batch: Problems) -> Loss:
@@ -75,7 +75,7 @@ class ActingTask(DrawnTask):
 
 
 def policy_gradient(rollout: Rollout, settings: ActingSettings) -> Tensor:
-    """() what is minimised, summed over problems and steps."""
+    """() the objective to minimise, summed over problems and steps."""
     rewards = rollout.expected if settings.learn_from == "expected" else rollout.rewards
     advantages = estimate_advantages(
         rewards, rollout.values.detach(), discount=settings.discount, trace=settings.trace
@@ -88,7 +88,7 @@ def policy_gradient(rollout: Rollout, settings: ActingSettings) -> Tensor:
 
 
 def estimate_advantages(rewards: Tensor, values: Tensor, *, discount: float, trace: float) -> Tensor:
-    """(B, T) rewards and values -> (B, T) Â: every later δ counts, by a power of γ λ."""
+    """(B, T) rewards and values -> (B, T) Â: the sum of later δ, weighted by powers of γ λ."""
     T = rewards.shape[1]
     after = torch.cat([values[:, 1:], torch.zeros_like(values[:, :1])], 1)
     delta = rewards + discount * after - values
@@ -99,6 +99,6 @@ def estimate_advantages(rewards: Tensor, values: Tensor, *, discount: float, tra
 
 
 def normal(u: Tensor) -> Tensor:
-    """(B, 2 n) uniform numbers -> (B, n) normal ones, by Box and Muller."""
+    """(B, 2 n) uniform numbers -> (B, n) normal ones, by the Box-Muller transform."""
     first, second = u.chunk(2, 1)
     return (-2 * (-first).log1p()).sqrt() * (2 * math.pi * second).cos()

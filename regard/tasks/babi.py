@@ -24,7 +24,7 @@ from regard.errors import ConfigError, DataError
 from regard.tasks.base import SPLITS, Split
 from regard.tasks.questions import QuestionTask
 
-VALID_EVERY = 10  # one training story in so many
+VALID_EVERY = 10  # one training story in this many is for validation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,7 @@ class BabiTask(QuestionTask):
 
     @classmethod
     def from_dataset(cls, dataset: Any, settings: BabiSettings) -> Self:
-        """The task of questions in memory (regard/data/rows.py); the settings' set is "dataset".
+        """The task on questions in memory (regard/data/rows.py); the settings' set is "dataset".
 
         A row has `story`, a text or a list of sentences, `question`, and `answer`, a word.
         """
@@ -70,7 +70,7 @@ class BabiTask(QuestionTask):
 
 
 def row_question(rows: Rows, row: Row) -> Question:
-    """A question in memory."""
+    """The question in a row."""
     story, question, answer = rows.cells(row, "story", "question", "answer")
     try:
         told = tuple(map(cut_sentence, split_story(story) if isinstance(story, str) else story))
@@ -94,7 +94,7 @@ def read_split(settings: BabiSettings, task: int, split: Split) -> list[Question
 
 
 def chosen_tasks(settings: BabiSettings) -> list[int]:
-    """The numbers that `tasks` names, less those without a training file when all were asked for."""
+    """The task numbers in `tasks`; with "all", tasks without a training file are left out."""
     wanted = task_numbers(settings.tasks)
     files = read_files(settings.set, data=settings.data)
     missing = [task for task in wanted if (task, "train") not in files]

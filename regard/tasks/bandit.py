@@ -46,7 +46,7 @@ class BanditSettings(ActingSettings):
     sentence="Arms that pay with unknown probabilities: find the good ones while pulling.",
 )
 class BanditTask(ActingTask):
-    """Which arm next."""
+    """Which arm to pull next."""
 
     Settings = BanditSettings
     settings: BanditSettings

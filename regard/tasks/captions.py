@@ -29,14 +29,14 @@ ENCODER = "encoder.safetensors"  # in a run folder
 
 
 class Named(NamedTuple):
-    """What a caption names: its words, and where in the picture it is, if it is there at all."""
+    """A thing that a caption names: its words, and its place in the picture, if it is there."""
 
     words: range
     mask: Tensor | None  # (side, side)
 
 
 class CaptionTask:
-    """What captioning tasks share; a subclass says where pictures and captions come from."""
+    """Base of the captioning tasks; a subclass provides pictures and captions."""
 
     Settings: ClassVar[type[Any]]
     gives: ClassVar[str] = "pictures with captions"
@@ -53,7 +53,7 @@ class CaptionTask:
         raise NotImplementedError(f"{type(self).__name__} defines no count(split).")
 
     def pictures(self, split: Split, numbers: Sequence[int]) -> Pixels:
-        """(B, side, side, 3) pictures of a split by their numbers."""
+        """(B, side, side, 3) the numbered pictures of a split."""
         raise NotImplementedError(f"{type(self).__name__} defines no pictures(split, numbers).")
 
     def references(self, split: Split) -> list[list[str]]:
@@ -61,14 +61,14 @@ class CaptionTask:
         raise NotImplementedError(f"{type(self).__name__} defines no references(split).")
 
     def named(self, split: Split, number: int, words: Sequence[str]) -> list[Named]:
-        """What a caption names and where it is, where that is known; for photographs it is not."""
+        """What a caption names and where it is; empty if unknown, as for photographs."""
         return []
 
     def sizes(self) -> dict[str, int]:
         return {"target_vocab": len(self.tokenizer)}
 
     def examples(self, split: Split) -> tuple[list[int], list[list[int]]]:
-        """For each example the number of its picture, and its caption's numbers without eos."""
+        """For each example the number of its picture, and the ids of its caption without eos."""
         if split not in self._examples:
             pairs = [(n, text) for n, texts in enumerate(self.references(split)) for text in texts]
             captions = self.tokenizer.encode_all([text for _, text in pairs])
@@ -78,7 +78,7 @@ class CaptionTask:
         return self._examples[split]
 
     def plan(self, epoch: int, *, seed: int, batch: int) -> Plan:
-        """`batch` counts captions; those of a batch are of similar lengths."""
+        """`batch` counts captions; those in a batch have similar lengths."""
         lengths = [len(caption) for caption in self.examples("train")[1]]
         return plan_by_rows(lengths, rows=batch, epoch=epoch, seed=seed)
 
@@ -91,15 +91,15 @@ class CaptionTask:
         return image_batch(sources, [captions[row] for row in rows])
 
     def sources(self, split: Split, numbers: Sequence[int]) -> Tensor:
-        """What a model reads of these pictures."""
+        """The model's input for these pictures."""
         return self.annotate(self.pictures(split, numbers))
 
     def annotate(self, pictures: Pixels) -> Tensor:
-        """(B, side, side, 3) pictures -> what a model reads of them: pixels, or a frozen encoder's view."""
+        """(B, side, side, 3) pictures -> a model's input: the pixels, or the frozen encoder's annotations."""
         return pictures if self.encoder is None else self.encoder(pictures)
 
     def loss(self, model: nn.Module, batch: ImageBatch) -> Loss:
-        """Cross-entropy, summed over the words and their eos, and what else the model wants minimised."""
+        """Cross-entropy, summed over the words and eos, plus the model's extra loss."""
         found: Scored = model(batch)
         loss = cross_entropy(found.scores, batch)
         return Loss(loss.total + found.extra, loss.count)
@@ -141,7 +141,7 @@ class ShapesSettings:
     sentence="Drawn scenes, each with a sentence about its shapes; the place of every shape is known.",
 )
 class ShapesTask(CaptionTask):
-    """Scenes of coloured shapes, each with one sentence; what lies where is known."""
+    """Scenes of coloured shapes, each with one sentence; the place of every shape is known."""
 
     Settings = ShapesSettings
     side = SIDE
@@ -163,7 +163,7 @@ class ShapesTask(CaptionTask):
         return int(getattr(self.settings, split))
 
     def scenes(self, split: str, numbers: Sequence[int]) -> Scenes:
-        """The scenes of these numbers."""
+        """The scenes with these numbers."""
         s, key = self.settings, f"shapes {self.settings.seed} {split}"
         return draw_scenes(key, numbers, fewest=s.fewest, most=s.most, clutter=s.clutter)
 
@@ -175,7 +175,7 @@ class ShapesTask(CaptionTask):
         return [[scenes.sentence(n)] for n in range(len(scenes))]
 
     def named(self, split: Split, number: int, words: Sequence[str]) -> list[Named]:
-        """A colour and a shape after it name a thing; a thing that is not there has no place."""
+        """A colour followed by a shape names a thing; one that is not in the scene has no mask."""
         scene, found = self.scenes(split, [number]), []
         for t in range(len(words) - 1):
             if words[t] in COLOURS and words[t + 1] in SHAPES:
@@ -232,25 +232,25 @@ class Flickr8kTask(CaptionTask):
 
     @classmethod
     def restore(cls, settings: Flickr8kSettings, folder: Path) -> Self:
-        """The data folder is needed only when its photographs are asked for."""
+        """The data folder is needed only when its photographs are used."""
         small = settings.encoder == "small"
         encoder = None if small else build_encoder(settings.encoder, saved=folder / ENCODER)
         return cls(settings, Tokenizer.load(folder / "tokenizer.json"), encoder)
 
     @cached_property
     def photographs(self) -> Flickr8k:
-        """The data set, opened when it is first needed."""
+        """The data set, opened on first use."""
         return open_flickr8k(self.settings.data)
 
     @cached_property
     def features(self) -> int:
-        """How many features the encoder gives to a place; 0 without one."""
+        """The number of features per place from the encoder; 0 without one."""
         blank = torch.zeros(1, self.side, self.side, 3, dtype=torch.uint8)
         return 0 if self.encoder is None else self.encoder(blank).shape[-1]
 
     @cached_property
     def annotations(self) -> Tensor:
-        """What the encoder makes of all photographs, once."""
+        """The encoder's annotations of all photographs, computed once."""
         assert self.encoder is not None
         photographs, side = self.photographs, self.side
         return cached_features(

@@ -72,7 +72,7 @@ class CorpusTask(TextTask):
                 f"Train on one, then: regard evaluate RUN --on {settings.corpus}."
             )
         for split in ("valid", "test"):
-            texts.corpus.paths(split, settings.data)  # what is missing is told before training, not after
+            texts.corpus.paths(split, settings.data)  # report missing files before training
         return cls(settings, texts, *learn_tokenizers(texts, settings))
 
 
@@ -102,11 +102,11 @@ class CorpusTexts(Texts):
 
 
 def on_corpus(task: TranslationTask, name: str, data: str = "") -> CorpusTask:
-    """Another corpus in the pieces of this task, so that its model can be measured there."""
+    """Another corpus with this task's tokenizers, to evaluate its model on."""
     texts = CorpusTexts(name, data)
     if texts.languages != task.languages:
         own, other = (" to ".join(languages) for languages in (task.languages, texts.languages))
         raise DataError(f"corpus: {name} is {other}; expected {own}, as the model was trained.")
-    # an empty `data` in the settings stands for REGARD_DATA, as everywhere
+    # an empty `data` in the settings means REGARD_DATA, as everywhere
     settings = CorpusSettings(corpus=texts.corpus.key, data=data)  # type: ignore[arg-type]
     return CorpusTask(settings, texts, task.source, task.target)

@@ -45,16 +45,16 @@ from regard.tasks.base import SPLITS, Loss, Split, WordListTask
 
 UNKNOWN = tuple(f"<unk{number}>" for number in range(100))
 FIRST = (NULL, *UNKNOWN)
-POOL = 20  # batches among which pairs of similar length are brought together
+POOL = 20  # batches whose pairs are sorted by length together
 SEPARATOR = "|||"
 
 
 @runtime_checkable
 class TakesVectors(Protocol):
-    """A model whose word vectors can be given."""
+    """A model that accepts word vectors."""
 
     def take_vectors(self, vectors: Tensor) -> None:
-        """(V, D) one vector for each word's number."""
+        """(V, D) one vector for each word id."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +106,7 @@ class EntailmentTask(WordListTask):
                 f"entailment: `vectors` has {settings.vectors}, which is not a file; expected one of "
                 "GloVe's format."
             )
-        # with given vectors a word of the test set is known although training has no pair with it
+        # with pretrained vectors, words of the test set are known even if training lacks them
         read = SPLITS if settings.vectors else SPLITS[:2]
         return cls._learn(settings, {split: read_pairs(settings, split) for split in read})
 
@@ -140,7 +140,7 @@ class EntailmentTask(WordListTask):
         )
 
     def fill(self, model: nn.Module) -> None:
-        """Give the model the vectors of the settings, before training."""
+        """Initialise the model's embeddings with the vectors of the settings, before training."""
         if not self.settings.vectors:
             return
         if not isinstance(model, TakesVectors):
@@ -150,14 +150,14 @@ class EntailmentTask(WordListTask):
         model.take_vectors(self.vectors())
 
     def vectors(self) -> Tensor:
-        """(V, D) the given vector of each word, of length 1; a random one for words without."""
+        """(V, D) the pretrained vector of each word, normalised; a random one for words without."""
         found = read_vectors(Path(self.settings.vectors), self.words.words)
         if not found:
             raise DataError(f"{self.settings.vectors}: no word of the corpus is in it; expected its vectors.")
         size = len(next(iter(found.values())))
         table = torch.randn(len(self.words), size, generator=torch.Generator().manual_seed(0))
         for number, word in enumerate(self.words.words[len(FIRST) :], len(FIRST)):
-            # words without a vector share those of unknown words
+            # words without a vector share those of the unknown words
             table[number] = torch.tensor(found[word]) if word in found else table[self._unknown(word)]
         return F.normalize(table, dim=-1)
 
@@ -171,7 +171,7 @@ class EntailmentTask(WordListTask):
         return self._pairs[split]
 
     def plan(self, epoch: int, *, seed: int, batch: int) -> list[list[int]]:
-        """Every pair once, in random company of similar length."""
+        """Every pair once, shuffled, in batches of similar length."""
         chance = Random(f"{seed} {epoch}")
         order = list(range(len(self.pairs("train"))))
         chance.shuffle(order)
@@ -187,14 +187,14 @@ class EntailmentTask(WordListTask):
         return self.tensors([self.pairs(split)[row] for row in rows])
 
     def tensors(self, pairs: Sequence[Pair]) -> PairTextBatch:
-        """The pairs as numbers, NULL before each sentence."""
+        """The pairs as ids, NULL before each sentence."""
         premise, premise_lengths = pad([self.numbers(pair.premise) for pair in pairs])
         hypothesis, hypothesis_lengths = pad([self.numbers(pair.hypothesis) for pair in pairs])
         labels = torch.tensor([pair.label for pair in pairs], dtype=torch.long)
         return PairTextBatch(premise, premise_lengths, hypothesis, hypothesis_lengths, labels)
 
     def numbers(self, words: Sequence[str]) -> list[int]:
-        """NULL and the words."""
+        """The ids of NULL and the words."""
         known = [self.words.number(w) if w in self.words else self._unknown(w) for w in words]
         return [self.words.number(NULL), *known]
 
@@ -205,7 +205,7 @@ class EntailmentTask(WordListTask):
 
     def read(self, text: str) -> Pair:
         """A user's pair, "premise ||| hypothesis", without a label."""
-        cut_words = str.split if self.settings.corpus == "toy" else cut  # its antonyms begin with a sign
+        cut_words = str.split if self.settings.corpus == "toy" else cut  # its antonyms begin with a minus
         sentences = [tuple(cut_words(part)) for part in text.split(SEPARATOR)]
         if len(sentences) != 2 or not all(sentences):
             raise DataError(
@@ -218,7 +218,7 @@ class EntailmentTask(WordListTask):
         return len(pair.premise) + len(pair.hypothesis)
 
     def _unknown(self, word: str) -> int:
-        """The number of a word that is not listed: the same in every run and on every machine."""
+        """The id of a word that is not listed: the same in every run and on every machine."""
         return self.words.number(UNKNOWN[zlib.crc32(word.encode()) % len(UNKNOWN)])
 
 

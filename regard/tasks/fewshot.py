@@ -89,7 +89,7 @@ class FewShotSettings:
     ),
 )
 class FewShotTask(DrawnTask):
-    """Whose drawing is it: one of N classes that an episode shows."""
+    """Name the class of a drawing, among the N classes of an episode."""
 
     Settings = FewShotSettings
     gives = "episodes of few examples"
@@ -98,7 +98,7 @@ class FewShotTask(DrawnTask):
     @classmethod
     def create(cls, settings: FewShotSettings) -> Self:
         if settings.characters == "omniglot":
-            find_omniglot(settings.data)  # what is missing is said before anything is built
+            find_omniglot(settings.data)  # report missing files first
         task = cls(settings)
         for split in SPLITS:
             if len(task.drawings[split]) < settings.ways:
@@ -128,7 +128,7 @@ class FewShotTask(DrawnTask):
 
     @cached_property
     def sheets(self) -> dict[Split, Sheets]:
-        """The drawings one after the other, from which episodes are cut; those of training may be moved."""
+        """All drawings of each split, from which episodes are cropped; training crops may be shifted."""
         return {
             split: Sheets(images.reshape(-1, SIDE, SIDE), self.settings.shift if split == "train" else 0)
             for split, images in self.drawings.items()
@@ -137,14 +137,14 @@ class FewShotTask(DrawnTask):
     # plans
 
     def shots(self, split: Split) -> tuple[int, ...]:
-        """K of a split's episodes; example `row` has the one of number `row` modulo their count."""
+        """The values of K in a split; example `row` has the one at `row` modulo their count."""
         return self.settings.tested if split == "test" else self.settings.shots
 
     def kinds(self, split: Split) -> int:
         return len(self.shots(split))
 
     def batch(self, split: Split, rows: Sequence[int]) -> DealtEpisodes:
-        """The episodes of these numbers, which must have one K."""
+        """The episodes with these numbers, which must have the same K."""
         shots = self.shots(split)
         found = {row % len(shots) for row in rows}
         if len(found) > 1:
@@ -153,19 +153,19 @@ class FewShotTask(DrawnTask):
         return self.deal(split, rows, K, queries=self.settings.queries if split == "train" else 1)
 
     def episodes(self, split: Split, rows: Sequence[int], K: int) -> EpisodeBatch:
-        """Episode `row` of a split with K shots and one query."""
+        """The numbered episodes of a split with K shots and one query."""
         return self.deal(split, rows, K, queries=1).to("cpu")
 
     def deal(self, split: Split, rows: Sequence[int], K: int, *, queries: int) -> DealtEpisodes:
-        """Episode `row` of a split with K shots: the classes, their labels, the order, the drawings."""
+        """The numbered episodes of a split with K shots: random classes, labels, order and drawings."""
         sheets, N, B, Q = self.sheets[split], self.settings.ways, len(rows), queries
         images, bend = N * K + Q, self.settings.bend if split == "train" else 0.0
         counts = (N, N, N * DRAWINGS, N * K, Q, 2 * images if sheets.margin else 0, 5 * images if bend else 0)
         u = uniform(f"few-shot {self.settings.seed} {split} {K}", rows, sum(counts))
         classes, labels, drawn, order, asked, move, turn = u.split_with_sizes(counts, 1)
-        # the class of each label: which N classes is chance, and which of them is called 0 too
+        # the class of each label: both the N classes and their labels are random
         chosen = distinct(classes, len(self.drawings[split])).gather(1, labels.argsort(1))
-        drawing = drawn.reshape(B, N, DRAWINGS).argsort(-1)  # (B, N, 20) a permutation of each class's
+        drawing = drawn.reshape(B, N, DRAWINGS).argsort(-1)  # (B, N, 20) a permutation for each class
         number = chosen[..., None] * DRAWINGS + drawing  # (B, N, 20) of all drawings
         place = order.argsort(1)  # (B, N K) label and shot of each step
         label, shot = place // K, place % K
@@ -183,13 +183,13 @@ class FewShotTask(DrawnTask):
         return DealtEpisodes(sheets, support, label, query, answer, corners, bends)
 
     def loss(self, model: nn.Module, batch: EpisodeBatch) -> Loss:
-        """Cross-entropy of the queries' classes, summed; the support asks nothing."""
+        """Cross-entropy of the queries' classes, summed; the support has no loss."""
         return class_loss(model(batch).flatten(0, 1), batch.answers.flatten())
 
 
 @lru_cache(maxsize=1)
 def draw_strokes(seed: int) -> dict[Split, Tensor]:
-    """The embedded characters, each split's apart."""
+    """The generated characters of each split."""
     return {
         split: draw_characters(f"strokes {seed} {split}", count, DRAWINGS)
         for split, count in STROKE_CLASSES.items()
@@ -202,9 +202,9 @@ def turned(drawings: Tensor) -> Tensor:
 
 
 def distinct(u: Tensor, size: int) -> Tensor:
-    """(B, N) uniform numbers -> N different numbers below `size` in each row, every set as likely.
+    """(B, N) uniform numbers -> N distinct numbers below `size` in each row, all sets equally likely.
 
-    Floyd's way: the i-th number is drawn below size - N + i + 1; one that is there already gives way to the
+    Floyd's algorithm: the i-th number is drawn below size - N + i + 1; a duplicate is replaced by the
     largest. Their order is not uniform.
     """
     B, N = u.shape

@@ -43,7 +43,7 @@ class FilesSettings(TextSettings):
 
 
 def guess_language(path: str) -> str:
-    """`en` for train.en and train.en.gz; `und`, which is nobody's language, where the name does not tell."""
+    """`en` for train.en and train.en.gz; `und` (undetermined) if the name does not say."""
     name = Path(path).name.lower().removesuffix(".gz")
     found = re.fullmatch(r".+\.([a-z]{2,3})(?:[-_][a-z]{2,4})?", name)
     return found[1] if found and found[1] not in ("txt", "tok", "bpe", "raw") else "und"
@@ -78,12 +78,12 @@ class FilesTask(TextTask):
 
     @classmethod
     def from_dataset(cls, dataset: Any, settings: FilesSettings, *, tokenizer: Any = None) -> Self:
-        """The task of pairs in memory (regard/data/rows.py).
+        """The task on pairs in memory (regard/data/rows.py).
 
-        A row has the two sides under the names of the settings' languages, itself or in its `translation`.
-        Without validation rows, pairs are held out as from files. `tokenizer` serves both sides: one of ours,
-        of transformers or of `tokenizers`; else tokenizers are learnt. What is trained can be loaded without
-        the dataset.
+        A row has the two sides under the codes of the settings' languages, directly or in its `translation`.
+        Without validation rows, pairs are held out as with files. `tokenizer` is used for both sides: one of
+        ours, of transformers or of `tokenizers`; by default tokenizers are learnt. The trained model can be
+        loaded without the dataset.
         """
         texts = RowTexts(Rows("files", dataset), (settings.source_language, settings.target_language))
         if tokenizer is None:
@@ -101,7 +101,7 @@ class FileTexts(Texts):
         self._opened: dict[tuple[str, str], Parallel] = {}
 
     def check(self) -> None:
-        """Read everything once: what is wrong with a file is told before training, and what is left out."""
+        """Read everything once, to report bad files and skipped pairs before training."""
         own = [self._own(split) for split in ("valid", "test")]
         for pairs in dict.fromkeys((self._training(), *own)):
             if pairs is not None and pairs.skipped:
@@ -125,7 +125,7 @@ class FileTexts(Texts):
         return (Example(*pair) for pair in self._held_out(split))
 
     def _held_out(self, split: Split) -> Iterator[tuple[str, str]]:
-        """The training pairs without those that are held out, or these."""
+        """The training pairs that are in this split after holding some out."""
         pairs = self._training()
         count = pairs.total()
         for number, pair in enumerate(pairs, 1):
@@ -133,7 +133,7 @@ class FileTexts(Texts):
                 yield pair
 
     def _own(self, split: str) -> Parallel | None:
-        """The files of a split; None where it has none of its own."""
+        """The files of a split, or None if it has none of its own."""
         if split == "train":
             return self._training() if self._own("valid") is not None else None
         values: dict[str, Any] = asdict(self.settings)

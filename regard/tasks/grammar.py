@@ -16,12 +16,12 @@ from regard.errors import ConfigError
 from regard.tasks.base import Split
 from regard.tasks.translation import Example, Links, TranslationTask, encode_examples
 
-# English words, and the share of training sentences of that length: most are short, as in life
+# English words, and the share of training sentences of that length: most are short, as in real text
 TRAINING_MIX = (((3, 10), 0.55), ((11, 20), 0.25), ((21, 35), 0.12), ((36, 60), 0.08))
-# evaluation asks each length equally often, so that a curve over length is as sure at its end as at its start
+# in evaluation all lengths are equally frequent, so that a curve over length is equally reliable throughout
 EVALUATION_MIX = tuple(((low, low + 9 if low > 3 else 10), 1 / 6) for low in (3, 11, 21, 31, 41, 51))
 
-HIDDEN_EVERY = 20  # one training sentence in so many has a word hidden
+HIDDEN_EVERY = 20  # one training sentence in this many has a word hidden
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,10 +80,10 @@ class GrammarTask(TranslationTask):
         return make_examples(self.settings, split)
 
     def encode(self, split: Split) -> Iterator[Encoded]:
-        """The examples as numbers; in training now and then a word is hidden on both sides.
+        """The examples as ids; in some training examples a word is hidden on both sides.
 
-        The grammar knows every word it writes. Hidden words teach a model what to do with one it has never
-        seen: write `<unk>` where the word belongs, so that it can be carried through.
+        The vocabulary covers the whole grammar. Hidden words teach a model what to do with an unseen word:
+        write `<unk>` in its place, so that the word can be copied from the source.
         """
         examples = self.examples(split)
         for number, pair in enumerate(encode_examples(examples, self.source, self.target)):
@@ -116,7 +116,7 @@ def hide_word(
 
 
 def make_examples(settings: GrammarSettings, split: Split) -> list[Example]:
-    """The examples of a split; French is cut into words, Chinese into characters."""
+    """The examples of a split, with links between words for French and to characters for Chinese."""
     return [
         Example(
             pair.source_text,
@@ -134,7 +134,7 @@ def character_links(pair: Pair) -> Links:
 
 
 def pairs(settings: GrammarSettings, split: Split) -> Iterator[Pair]:
-    """The pairs of a split, lengths mixed in a fixed order; every split has its own sentences."""
+    """The pairs of a split, with lengths interleaved in a fixed order; splits share no sentences."""
     mix = []
     for number, ((low, high), share) in enumerate(TRAINING_MIX if split == "train" else EVALUATION_MIX):
         if low <= settings.longest:

@@ -33,7 +33,7 @@ from regard.data.wordlist import UNKNOWN, WordList
 from regard.errors import ConfigError, DataError
 from regard.tasks.base import SPLITS, Loss, Split, WordListTask
 
-HELD_OUT = 20  # of a user's text, one line in so many is for validation, and as many for the test
+HELD_OUT = 20  # of a user's text, one line in this many is for validation, and one for the test
 SENTENCES = {"train": 20_000, "valid": 1_000, "test": 1_000}  # of the embedded grammar
 
 
@@ -55,7 +55,7 @@ class WordSettings:
 
 
 class WordTask(WordListTask):
-    """A task on the words of a text; a subclass says how they are cut into examples."""
+    """A task on the words of a text; a subclass cuts them into examples."""
 
     def __init__(self, settings: Any, words: WordList) -> None:
         super().__init__(settings, words)
@@ -64,12 +64,12 @@ class WordTask(WordListTask):
     @classmethod
     def create(cls, settings: WordSettings) -> Self:
         training = read_words(settings, "train")
-        read_words(settings, "valid")  # what is wrong is told before training, not after
+        read_words(settings, "valid")  # report errors before training
         return cls(settings, WordList.learn(training, first=(EOS, UNKNOWN), size=settings.size))
 
     @classmethod
     def from_dataset(cls, dataset: Any, settings: WordSettings, *, column: str = "text") -> Self:
-        """The task of text in memory (regard/data/rows.py); the settings' corpus is "dataset"."""
+        """The task on text in memory (regard/data/rows.py); the settings' corpus is "dataset"."""
         texts = words_of_rows(dataset, settings, column)
         task = cls(settings, WordList.learn(texts["train"], first=(EOS, UNKNOWN), size=settings.size))
         for split, words in texts.items():
@@ -77,7 +77,7 @@ class WordTask(WordListTask):
         return task
 
     def cut(self, words: list[str]) -> Any:
-        """The words of a split as examples, which have batches by their numbers."""
+        """The words of a split as examples, with a `batch` method that takes their numbers."""
         raise NotImplementedError(f"{type(self).__name__} defines no cut(words).")
 
     def held(self, split: Split) -> Any:
@@ -132,7 +132,7 @@ class LanguageTask(WordTask):
         return WordStream(self.words.numbers(words), context=context, predict=predict, start=start)
 
     def stream(self, split: Split) -> WordStream:
-        """The text of a split as numbers."""
+        """The text of a split as ids."""
         stream: WordStream = self.held(split)
         return stream
 
@@ -162,7 +162,7 @@ def read_words(settings: WordSettings, split: Split) -> list[str]:
 
 
 def read_text(path: str, split: Split) -> list[str]:
-    """A user's text: of every twenty lines the last is for the test and the one before it for validation."""
+    """A user's text: of every twenty lines the last is for the test, the one before it for validation."""
     lines = cut_lines(read_lines(Path(path)))
     if len(lines) < HELD_OUT:
         raise DataError(
@@ -175,9 +175,9 @@ def read_text(path: str, split: Split) -> list[str]:
 
 
 def words_of_rows(dataset: Any, settings: WordSettings, column: str) -> dict[Split, list[str]]:
-    """The words of all splits of rows in memory; a row has a text, perhaps of several lines."""
+    """The words of all splits of rows in memory; a row has a text of one or more lines."""
     require_dataset("language", "corpus", settings.corpus)
-    # Rows without words, of which some corpora have many, are not held out.
+    # empty rows, of which some corpora have many, are dropped before rows are held out
     rows = Rows("language", dataset, lambda row: str(row.get(column, "given")).strip() != "")
     found: dict[Split, list[str]] = {}
     for split in SPLITS:

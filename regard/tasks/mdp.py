@@ -52,7 +52,7 @@ class MDPSettings(ActingSettings):
     ),
 )
 class MDPTask(ActingTask):
-    """What to do in which state of a process that is not known yet."""
+    """Acting in a process that is not known yet."""
 
     Settings = MDPSettings
     settings: MDPSettings

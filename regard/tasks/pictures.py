@@ -23,17 +23,17 @@ from regard.tasks.base import Loss, SettledTask, Split
 
 @dataclass(frozen=True)
 class Referee:
-    """How the classifier is trained in whose features pictures are compared."""
+    """How to train the classifier whose features are used to compare pictures."""
 
     width: int  # channels of its first stage; its features are four times as many
     steps: int
     batch: int
     lr: float = 0.1
-    spoils: bool = False  # whether its training pictures are speckled and blurred by chance
+    spoils: bool = False  # whether its training pictures are randomly speckled and blurred
 
 
 class PictureTask(SettledTask):
-    """What such tasks share; a subclass says where pictures come from."""
+    """Base of the picture tasks; a subclass provides the pictures."""
 
     Settings: ClassVar[type[Any]]
     gives: ClassVar[str] = "pictures to imitate"
@@ -46,22 +46,22 @@ class PictureTask(SettledTask):
         raise NotImplementedError(f"{type(self).__name__} defines no batch(split, rows).")
 
     def digest(self) -> str:
-        """What the pictures depend on: a classifier trained on them is kept under this."""
+        """Identifies the pictures: the cache key of a classifier trained on them."""
         raise NotImplementedError(f"{type(self).__name__} defines no digest().")
 
     def checks(self, pictures: Tensor) -> dict[str, float]:
-        """What can be told of pictures (B, H, W, 3) without a classifier: name -> share from 0 to 1."""
+        """Checks of pictures (B, H, W, 3) that need no classifier: name -> share from 0 to 1."""
         return {}
 
     def sizes(self) -> dict[str, int]:
         return {"classes": len(self.classes), "side": self.side}
 
     def evaluation_plan(self, split: Split, *, batch: int) -> list[list[int]]:
-        """Nothing: a picture that was held out has no loss."""
+        """Empty: held-out pictures have no loss."""
         return []
 
     def loss(self, model: nn.Module, batch: PictureBatch) -> Loss:
-        """The sum of what the model wants minimised, picture by picture."""
+        """The sum of the model's own losses over the pictures."""
         pictures = to_network(batch.pictures)
         losses = model(flipped(pictures) if self.flips else pictures, batch.labels)
         return Loss(losses.sum(), torch.full((), len(losses), device=losses.device))
@@ -100,7 +100,7 @@ class Cifar10Task(PictureTask):
     @classmethod
     def create(cls, settings: Cifar10Settings) -> Self:
         task = cls(settings)
-        task._data  # noqa: B018 - a missing file is said at once
+        task._data  # noqa: B018 - report a missing file at once
         return task
 
     @cached_property
@@ -110,7 +110,7 @@ class Cifar10Task(PictureTask):
 
     @cached_property
     def _numbers(self) -> dict[Split, Tensor]:
-        """Where the pictures of each split lie in their part of the data set."""
+        """The indices of each split's pictures in their part of the data set."""
         parts, valid = self._data[0], self.settings.valid
         train, test = (torch.arange(len(parts[name].labels)) for name in ("train", "test"))
         if valid >= len(train):
@@ -162,7 +162,7 @@ class PairedShapesTask(PictureTask):
 
     Settings = PairedShapesSettings
     classes = SHAPES
-    # drawn pictures are clean: a classifier of those alone finds noise no farther than a blurred shape
+    # drawn pictures are clean: a classifier trained on them alone puts noise no farther than a blurred shape
     referee = Referee(width=16, steps=300, batch=64, lr=0.05, spoils=True)
 
     def __init__(self, settings: PairedShapesSettings) -> None:
@@ -176,5 +176,5 @@ class PairedShapesTask(PictureTask):
         return f"paired shapes {asdict(self.settings)}"
 
     def checks(self, pictures: Tensor) -> dict[str, float]:
-        """Whether the halves are of one colour; by chance a sixth of them is."""
+        """How often both halves have the same colour; one in six by chance."""
         return {"halves of one colour": float(halves_agree(pictures).double().mean())}

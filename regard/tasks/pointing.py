@@ -55,13 +55,13 @@ class PointingSettings:
 
 
 class PointingTask(SettledTask):
-    """What the four questions share."""
+    """Base of the four questions."""
 
     Settings = PointingSettings
     gives: ClassVar[str] = "sets of points"
     question: ClassVar[str]
-    rule: ClassVar[Literal["free", "once", "all"]]  # what decoding may say, see decode/constrained.py
-    smallest: ClassVar[int] = 1  # points of the smallest set that the question makes sense for
+    rule: ClassVar[Literal["free", "once", "all"]]  # constraint on decoding, see decode/constrained.py
+    smallest: ClassVar[int] = 1  # fewest points for which the question makes sense
 
     def __init__(self, settings: PointingSettings) -> None:
         super().__init__(settings)
@@ -77,13 +77,13 @@ class PointingTask(SettledTask):
 
     @classmethod
     def create(cls, settings: PointingSettings) -> Self:
-        """The task; the answers to its training sets begin to be found."""
+        """The task; starts to solve its training sets."""
         task = cls(settings)
-        task.train_answers()  # a restored task finds them only if training goes on
+        task.train_answers()  # a restored task solves them only if training continues
         return task
 
     def train_answers(self) -> Answers:
-        """(train, M), in memory, mapped from the cache, or solved when they are asked for."""
+        """(train, M), in memory, mapped from the cache, or solved on demand."""
         if self._train is None:
             s = self.settings
             self._train = solved(self._sets("train"), s.train, folder=s.cache, processes=s.processes)
@@ -100,9 +100,10 @@ class PointingTask(SettledTask):
         return {"dimension": QUESTIONS[self.question].dimension, "places": self.settings.longest}
 
     def plan(self, epoch: int, *, seed: int, batch: int) -> list[list[int]]:
-        """`batch` counts point sets; the few that would not fill a last batch wait for another epoch.
+        """`batch` counts point sets; an incomplete last batch is dropped.
 
-        With groups, so many batches' worth of sets are sorted by size and cut: the small ones are cheap.
+        With groups, the sets of that many batches are sorted by size before they are cut: batches of small
+        sets are cheap.
         """
         import numpy as np  # only training plans an epoch
 
@@ -119,7 +120,7 @@ class PointingTask(SettledTask):
         return [rows.tolist() for rows in (chance.permutation(batches) if groups > 1 else batches)]
 
     def evaluation_plan(self, split: Split, *, batch: int) -> list[list[int]]:
-        """Test sets go size by size."""
+        """Test sets are grouped by size."""
         count, sizes = self.count(split), len(self.settings.tests) if split == "test" else 1
         starts = range(0, count * sizes, count)
         return [rows for start in starts for rows in in_batches(range(start, start + count), batch)]
@@ -129,12 +130,12 @@ class PointingTask(SettledTask):
         return point_batch(points, sizes, answers, width=self._width(sizes) if split == "train" else None)
 
     def _width(self, sizes: Tensor) -> int:
-        """One width for all training batches, or one of a few for groups: a recorded step fits one width."""
+        """One width for all training batches, or one of a few with groups: a captured step has one width."""
         longest = self.settings.longest
         return longest if self.settings.groups == 1 else min(longest, -(-int(sizes.max()) // WIDTHS) * WIDTHS)
 
     def solved(self, split: Split, rows: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
-        """(B, N, D) points, (B,) sizes, (B, M) answers filled up with -1."""
+        """(B, N, D) points, (B,) sizes, (B, M) answers padded with -1."""
         numbers = torch.as_tensor(rows, dtype=torch.int64)
         if split == "test":
             return self._test(numbers)
@@ -142,7 +143,7 @@ class PointingTask(SettledTask):
         return *self._sets(split).points(numbers), answers[numbers].long()
 
     def _test(self, numbers: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Test set k has the size number k // test of `tests`."""
+        """Test set k has the size tests[k // test]."""
         s, question = self.settings, QUESTIONS[self.question]
         N = max(s.tests)
         points = torch.zeros(len(numbers), N, question.dimension)
@@ -173,7 +174,7 @@ class PointingTask(SettledTask):
         return Loss(total, batch.target_lengths.sum())
 
     def example(self, size: int, seed: int = 0) -> Tensor:
-        """(n, D) a random set that is in no split, for pictures."""
+        """(n, D) a random set that is in no split, for drawing."""
         drawn = PointSets(self.question, f"{self.settings.seed} example {size}", size, size)
         return drawn.points(torch.tensor([seed]))[0][0]
 
@@ -189,7 +190,7 @@ class PointingTask(SettledTask):
     sentence="Numbers in random order, to be pointed at from the smallest to the largest.",
 )
 class SortTask(PointingTask):
-    """Numbers, to be pointed at from the smallest to the largest."""
+    """Point at numbers from the smallest to the largest."""
 
     question = "sort"
     rule = "all"

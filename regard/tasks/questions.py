@@ -1,4 +1,4 @@
-"""Questions about stories as a task: batches of equal size, cross-entropy over the words that can answer."""
+"""Questions about stories as a task: batches of equal size, cross-entropy over the vocabulary."""
 
 from collections.abc import Mapping, Sequence
 from random import Random
@@ -14,10 +14,10 @@ from regard.tasks.base import Loss, Split, WordListTask, class_loss
 
 
 class QuestionTask(WordListTask):
-    """What every task on stories shares; a subclass says where the questions come from.
+    """Base of all tasks on stories; a subclass provides the questions.
 
-    A model is called with a `StoryBatch` and gives the scores (B, V) of every word as the answer. The units
-    of `train.batch` are questions.
+    A model is called with a `StoryBatch` and returns the scores (B, V) of every word as the answer.
+    `train.batch` counts questions.
     """
 
     Settings: ClassVar[type[Any]]
@@ -36,7 +36,7 @@ class QuestionTask(WordListTask):
 
     @classmethod
     def learn(cls, settings: Any, questions: Mapping[Split, Sequence[Question]]) -> Self:
-        """The task of these questions, with the vocabulary of training and validation."""
+        """The task on these questions, with the vocabulary of training and validation."""
         if settings.memory < 1:
             raise ConfigError(
                 f"questions: `task.memory` has {settings.memory}; expected 1 or more sentences."
@@ -48,7 +48,7 @@ class QuestionTask(WordListTask):
 
     @classmethod
     def read(cls, settings: Any, split: Split) -> Sequence[Question]:
-        """The questions of a split, from wherever they come."""
+        """Read or make the questions of a split."""
         raise NotImplementedError(f"{cls.__name__} defines no read(settings, split).")
 
     def questions(self, split: Split) -> Sequence[Question]:
@@ -71,7 +71,7 @@ class QuestionTask(WordListTask):
         return {"vocab": len(self.words), "memory": self.settings.memory}
 
     def plan(self, epoch: int, *, seed: int, batch: int) -> list[list[int]]:
-        """The questions in random order; the last, smaller batch is left out if there are others."""
+        """The questions in random order; an incomplete last batch is dropped unless it is the only one."""
         order = list(range(len(self.questions("train"))))
         Random(f"{seed} {epoch}").shuffle(order)
         batches = in_batches(order, batch)

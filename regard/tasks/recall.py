@@ -53,7 +53,7 @@ class RecallSettings:
 
 
 class Recall(NamedTuple):
-    """One sequence: its pairs, and the place of the pair that is asked for."""
+    """One sequence: its pairs, and the index of the queried pair."""
 
     pairs: tuple[tuple[int, int], ...]
     place: int
@@ -68,7 +68,7 @@ class Recall(NamedTuple):
     sentence="Read pairs one by one; then a key is shown again, and the network must give its value.",
 )
 class RecallTask(SettledTask):
-    """The value that stood beside a key."""
+    """Recall the value that was paired with a key."""
 
     Settings = RecallSettings
     gives = "labelled sequences"
@@ -79,17 +79,17 @@ class RecallTask(SettledTask):
 
     @property
     def blank(self) -> int:
-        """The symbol that stands where the value is asked for."""
+        """The symbol in place of the queried value."""
         return self.settings.keys + self.settings.values
 
     def plan(self, epoch: int, *, seed: int, batch: int) -> list[list[int]]:
-        """New sequences in every epoch: their numbers are their seeds. The units of `batch` are sequences."""
+        """New sequences in every epoch: their numbers are their seeds. `batch` counts sequences."""
         first = (seed * 1_000_003 + epoch) * self.settings.train
         numbers = range(first, first + self.settings.train)
         return in_batches(numbers[: max(len(numbers) // batch, 1) * batch], batch)
 
     def evaluation_plan(self, split: Split, *, batch: int) -> list[list[int]]:
-        """The test in the order of its numbers of pairs, no batch holding two of them."""
+        """Test sequences are grouped by their number of pairs, which never varies within a batch."""
         if split != "test":
             return super().evaluation_plan(split, batch=batch)
         each = self.settings.test
@@ -109,7 +109,7 @@ class RecallTask(SettledTask):
         return Recall(tuple(zip(keys, values, strict=True)), chance.randrange(pairs))
 
     def batch(self, split: Split, rows: Sequence[int]) -> LabelledBatch:
-        """All training batches have one shape: as if every sequence were of the longest."""
+        """Training batches are all padded to the longest possible sequence, so they have one shape."""
         examples = [self.example(split, row) for row in rows]
         longest = max((len(example.pairs) for example in examples), default=0)
         return self.tensors(
@@ -130,7 +130,7 @@ class RecallTask(SettledTask):
         )
 
     def read(self, text: str) -> Recall:
-        """A user's sequence: pairs `key=value`, then the key that is asked for, as in "3=7 5=1 3"."""
+        """A user's sequence: pairs `key=value`, then the queried key, as in "3=7 5=1 3"."""
         *pairs, asked = [word.split("=") for word in text.split()] or [[""]]
         keys = [pair[0] for pair in pairs]
         settings = self.settings

@@ -45,7 +45,7 @@ class ReverseSettings:
     ),
 )
 class ReverseTask(TranslationTask):
-    """`c a b` becomes `y x z`: backwards, each symbol under a fixed other name."""
+    """`c a b` becomes `y x z`: reversed, with each symbol renamed by a fixed permutation."""
 
     Settings = ReverseSettings
     languages = ("symbols", "symbols")

@@ -35,7 +35,7 @@ class SentenceTask(WordTask):
         return Sentences(self.words.numbers(words), mark=self.words.number(EOS))
 
     def sentences(self, split: Split) -> Sentences:
-        """The sentences of a split as numbers."""
+        """The sentences of a split as ids."""
         sentences: Sentences = self.held(split)
         return sentences
 
@@ -49,14 +49,14 @@ class SentenceTask(WordTask):
         return self.sentences(split).plan(words=batch)
 
     def read(self, text: str) -> tuple[list[str], StreamBatch]:
-        """A sentence of the user's: its words as the model knows them, and the batch of it alone."""
+        """A user's sentence: its words as the model knows them, and a batch of it alone."""
         words = [known for piece in CUTTER.pieces(text) if (known := self._known(piece)) is not None]
         if not words:
             raise DataError("sentences: the text has no words; expected a sentence.")
         return words, self.cut([*words, EOS]).batch([0])
 
     def _known(self, piece: str) -> str | None:
-        """A piece of raw text as the corpus would write it; None for a sign that it does not write."""
+        """A piece of raw text as the corpus would write it; None for punctuation that it does not use."""
         for word in (piece, piece.lower(), "N" if piece[:1].isdigit() else piece):
             if word in self.words:
                 return word

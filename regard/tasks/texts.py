@@ -1,7 +1,7 @@
-"""What tasks on text files share: tokenizers learnt on the spot, long sentences left out, encoded once.
+"""Base of tasks on text: learns tokenizers, leaves out long sentences, encodes the text once.
 
-The text is a stream and never a list, so that its size does not matter. A large corpus is prepared into
-regard's cache (regard/data/prepared.py), and mapped from there by all processes and every later run.
+The text is streamed, never held in a list, so its size does not matter. A large corpus is prepared in
+regard's cache (regard/data/prepared.py) and mapped from there by all processes and later runs.
 """
 
 import logging
@@ -27,7 +27,7 @@ from regard.tasks.translation import CHUNK, Example, TranslationTask, encode_exa
 
 Side = Literal["source", "target"]
 SIDES: tuple[Side, Side] = ("source", "target")
-SLICE = 1 << 20  # rows of a plan that are numbered at once
+SLICE = 1 << 20  # rows of a plan renumbered at once
 PARTS: dict[Split, str] = {"train": "training", "valid": "validation"}
 
 
@@ -75,17 +75,17 @@ class Texts(Protocol):
     languages: tuple[str, str]
 
     def stream(self, split: Split) -> Iterator[Example]:
-        """The pairs of a split, one after the other; can be asked for again."""
+        """The pairs of a split as a stream; can be called repeatedly."""
 
     def files(self) -> Sequence[Path]:
-        """What the training pairs are read from."""
+        """The files with the training pairs."""
 
     def choice(self) -> str:
-        """What decides, beside the content of the files, which pairs are trained on."""
+        """Which pairs of the files are trained on, as part of the cache key."""
 
 
 class TextTask(TranslationTask):
-    """Sentence pairs from text that is read as a stream."""
+    """Sentence pairs from streamed text."""
 
     settings: TextSettings
 
@@ -104,7 +104,7 @@ class TextTask(TranslationTask):
         return cls(settings, cls.open_texts(settings), *cls.load_tokenizers(folder))
 
     def sizes(self) -> dict[str, int]:
-        """`shared_vocab` is 1 where one vocabulary serves both sides, so that embeddings may be shared."""
+        """`shared_vocab` is 1 if both sides have one vocabulary, so that embeddings can be shared."""
         return {**super().sizes(), "shared_vocab": int(self.source is self.target)}
 
     def read(self, split: Split) -> Sequence[Example]:
@@ -114,7 +114,7 @@ class TextTask(TranslationTask):
         return (pair for _, pair in self._kept(split, report=split != "test"))
 
     def encoded(self, split: Split) -> EncodedPairs:
-        """The pairs of a split as numbers; those of a large corpus are mapped from the cache."""
+        """The pairs of a split as ids; those of a large corpus are mapped from the cache."""
         if split not in self._encoded and split == "train" and self.is_large:
             self._encoded[split] = prepare_pairs(
                 self._folder(),
@@ -126,11 +126,11 @@ class TextTask(TranslationTask):
 
     @cached_property
     def is_large(self) -> bool:
-        """Whether the training text is prepared into the cache, once for all who train on it."""
+        """Whether the training text is prepared in the cache."""
         return is_large(self.texts.files())
 
     def prepare(self) -> Path | None:
-        """Put the training pairs into the cache, in every cut; where. None where the text is small."""
+        """Put the training pairs into the cache, in every cut; returns the folder, None for small text."""
         if not self.is_large:
             return None
         for cut in range(1 + self.settings.bpe_samples if self.settings.bpe_dropout else 1):
@@ -138,10 +138,10 @@ class TextTask(TranslationTask):
         return self._folder()
 
     def plan(self, epoch: int, *, seed: int, batch: int) -> Plan:
-        """One epoch; where merges are dropped, of the text in one of its cuts; a first one both ways.
+        """One epoch; with BPE dropout, of one of the text's cuts; the first `reversed_epochs` go both ways.
 
-        The pair n of N has the number n as it is always cut, and N, 2 N, … + n in its other cuts. The pair of
-        number k read backwards, from target to source, has the number -1 - k.
+        Pair n of N has the number n in the regular cut, and N + n, 2 N + n, … in the others. Pair number k
+        from target to source has the number -1 - k.
 
         Ding, Wu, Tao. Improving neural machine translation by bidirectional training. 2021.
         https://arxiv.org/abs/2109.07780
@@ -180,7 +180,7 @@ class TextTask(TranslationTask):
         return pairs.turned(backwards) if backwards.any() else pairs
 
     def recut(self, cut: int) -> EncodedPairs:
-        """The training pairs with some merges left out by chance, which follows from `cut`; 0: with none."""
+        """The training pairs with merges dropped at random, seeded by `cut`; 0: none dropped."""
         if cut == 0:
             return self.encoded("train")
         if cut not in self._recut:
@@ -206,7 +206,7 @@ class TextTask(TranslationTask):
             yield from zip(source(sources), target(targets), strict=True)
 
     def _kept(self, split: Split, *, report: bool = False) -> Iterator[tuple[Example, Pair]]:
-        """The examples of a split with their numbers; only those that are not too long, except to test on."""
+        """The examples of a split with their ids; those that are too long only in the test split."""
         count = left_out = 0
         examples, again = tee(self.texts.stream(split))
         for example, pair in zip(examples, encode_examples(again, self.source, self.target), strict=True):
@@ -230,7 +230,7 @@ class TextTask(TranslationTask):
             logging.getLogger("regard").warning(text, left_out, count, part, longest)
 
     def _folder(self, cut: int = 0) -> Path:
-        """Where the cache has the encoded training pairs, under a digest of all that decides them."""
+        """The cache folder of the encoded training pairs, named by a digest of all that determines them."""
         settings, tokenizers = self.settings, [x.to_json() for x in (self.source, self.target)]
         decided = [self.texts.choice(), str(settings.longest), *tokenizers]
         if cut:
@@ -240,7 +240,7 @@ class TextTask(TranslationTask):
 
 
 def learn_tokenizers(texts: Texts, settings: TextSettings) -> tuple[Tokenizer, Tokenizer]:
-    """The tokenizers of both sides, from the training pairs; one for both if they are to be joint."""
+    """The tokenizers of both sides, learnt from the training pairs; one for both if `joint`."""
     learn = _learners(texts, settings)
     if texts.files() and is_large(texts.files()):
         decided = (settings.pieces, settings.size, settings.joint, settings.lowercase, texts.languages)
@@ -251,7 +251,7 @@ def learn_tokenizers(texts: Texts, settings: TextSettings) -> tuple[Tokenizer, T
 
 
 def _learners(texts: Texts, settings: TextSettings) -> dict[str, Callable[[], Tokenizer]]:
-    """For each tokenizer the name of its file, and what learns it."""
+    """File name of each tokenizer -> the function that learns it."""
 
     def learn(*sides: Side) -> Tokenizer:
         language = texts.languages[SIDES.index(sides[-1])]
@@ -261,7 +261,7 @@ def _learners(texts: Texts, settings: TextSettings) -> dict[str, Callable[[], To
             kind=kind,
             language=language,
             size=settings.size,
-            minimum=2 if kind == "words" else 1,  # a word seen once tells of words never seen, not of itself
+            minimum=2 if kind == "words" else 1,  # words seen once become <unk>, to train its embedding
             lowercase=settings.lowercase,
         )
 

@@ -19,38 +19,38 @@ from regard.tasks.base import Loss, Split
 
 Links = tuple[tuple[int, int], ...]  # (source piece, target piece), from 0
 Owners = list[tuple[int, ...]]  # for each piece the words it is part of
-CHUNK = 1024  # texts that are cut at once
-IGNORED = -100  # in the place of a word that counts nothing
+CHUNK = 1024  # texts encoded at once
+IGNORED = -100  # target at padding
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One sentence pair as raw text; `links` join pieces of the two sides where they are known.
+    """One sentence pair as raw text, with `links` between pieces of the two sides if known.
 
-    Where `words` are given, the links join those and not the tokenizer's pieces. Links that only some
-    annotators saw are `possible`: finding one is no error, and neither is missing it.
+    If `words` are given, the links join those instead of the tokenizer's pieces. `possible` links are those
+    that only some annotators saw: neither finding nor missing one is an error.
     """
 
     source: str
     target: str
     links: Links | None = None
     possible: Links = ()
-    words: tuple[tuple[str, ...], tuple[str, ...]] | None = None  # as the links' annotators cut the two sides
+    words: tuple[tuple[str, ...], tuple[str, ...]] | None = None  # of both sides, from the annotators
 
 
 class TranslationTask:
-    """What every task on sentence pairs shares; a subclass says where the examples come from."""
+    """Base of all tasks on sentence pairs; a subclass provides the examples."""
 
     Settings: ClassVar[type[Any]]
     gives: ClassVar[str] = "sentence pairs"
-    takes_half: ClassVar[bool] = True  # the loss is computed in float32 of scores in any precision
+    takes_half: ClassVar[bool] = True  # the loss is computed in float32 whatever the dtype of the scores
     languages: tuple[str, str]
 
     def __init__(
         self, source: Tokenizer, target: Tokenizer, *, smoothing: float = 0.0, r_drop: float = 0.0
     ) -> None:
-        """`smoothing` is the share of each target's mass that training spreads over the vocabulary,
-        `r_drop` the weight with which two passes under different dropout are made to agree."""
+        """`smoothing` is the share of each target's mass that training spreads over the vocabulary, `r_drop`
+        the weight of the divergence between two passes with different dropout."""
         if not 0.0 <= smoothing < 1.0:
             raise ConfigError(f"task: `smoothing` has {smoothing}; expected 0 or more, and less than 1.")
         if r_drop < 0.0:
@@ -63,7 +63,7 @@ class TranslationTask:
         self._encoded: dict[Split, EncodedPairs] = {}
 
     def read(self, split: Split) -> Sequence[Example]:
-        """The examples of a split, from wherever they come; called once a split."""
+        """Read or make the examples of a split; called once per split."""
         raise NotImplementedError(f"{type(self).__name__} defines no read(split).")
 
     def examples(self, split: Split) -> Sequence[Example]:
@@ -73,21 +73,21 @@ class TranslationTask:
         return self._examples[split]
 
     def encode(self, split: Split) -> Iterable[Pair]:
-        """The examples of a split as lists of numbers, one pair after the other; called once a split."""
+        """The examples of a split as lists of ids; called once per split."""
         return encode_examples(self.examples(split), self.source, self.target)
 
     def encoded(self, split: Split) -> EncodedPairs:
-        """The examples of a split as numbers, without eos."""
+        """The examples of a split as ids, without eos."""
         if split not in self._encoded:
             self._encoded[split] = collect(self.encode(split), sizes=(len(self.source), len(self.target)))
         return self._encoded[split]
 
     def lengths(self, split: Split) -> Tensor:
-        """(N, 2) source and target numbers of pieces, eos counted."""
+        """(N, 2) source and target lengths in pieces, with eos."""
         return self.encoded(split).lengths()
 
     def owners(self, example: Example) -> tuple[Owners, Owners]:
-        """For each piece of the two sides, the words it is part of; a piece where the links join pieces."""
+        """For each piece of both sides the words it is part of, or itself if the links join pieces."""
         if example.words is None:
             sides = (self.source.encode(example.source), self.target.encode(example.target))
             return [(n,) for n in range(len(sides[0]))], [(n,) for n in range(len(sides[1]))]
@@ -106,7 +106,7 @@ class TranslationTask:
         return self.encoded(split).batch(rows)
 
     def loss(self, model: nn.Module, batch: PairBatch) -> Loss:
-        """Cross-entropy, summed over the target words and their eos; smoothed in training alone."""
+        """Cross-entropy, summed over the target words and eos; smoothed only in training."""
         if not model.training:
             return cross_entropy(model(batch), batch)
         if self.r_drop:
@@ -122,7 +122,7 @@ class TranslationTask:
 
     @staticmethod
     def load_tokenizers(folder: Path) -> tuple[Tokenizer, Tokenizer]:
-        """What `save` wrote; one tokenizer twice where both sides share it."""
+        """Read what `save` wrote; the same tokenizer twice if both sides share it."""
         if (folder / "tokenizer.json").exists():
             shared = Tokenizer.load(folder / "tokenizer.json")
             return shared, shared
@@ -133,7 +133,7 @@ class TranslationTask:
 
 
 def encode_examples(examples: Iterable[Example], source: Tokenizer, target: Tokenizer) -> Iterator[Pair]:
-    """The numbers of both sides, many texts at once; words that are given are not cut anew."""
+    """The ids of both sides, many texts at once; given words are not split again."""
     remaining = iter(examples)
     while chunk := list(islice(remaining, CHUNK)):
         sources = source.encode_all([example.source for example in chunk])
@@ -146,7 +146,7 @@ def encode_examples(examples: Iterable[Example], source: Tokenizer, target: Toke
 
 
 def cross_entropy(scores: Tensor, batch: PairBatch, *, smoothing: float = 0.0) -> Loss:
-    """(B, T, V) scores against the batch's targets; padding counts nothing.
+    """(B, T, V) scores against the batch's targets; padding is ignored.
 
     With smoothing ε the target's distribution is (1 - ε) on the word and ε / V on every word of the
     vocabulary, itself included (Szegedy et al. 2015, section 7).
@@ -162,7 +162,7 @@ def cross_entropy(scores: Tensor, batch: PairBatch, *, smoothing: float = 0.0) -
 
 
 def consistent(model: nn.Module, batch: PairBatch, *, smoothing: float, weight: float) -> Loss:
-    """Cross-entropy of two passes that differ in their dropout, and how far apart they are.
+    """Cross-entropy of two passes with different dropout, and the divergence between them.
 
         ½ (CE₁ + CE₂) + α/2 · ½ (KL(p₁ ‖ p₂) + KL(p₂ ‖ p₁))
 
@@ -177,6 +177,6 @@ def consistent(model: nn.Module, batch: PairBatch, *, smoothing: float, weight: 
 
 
 def _words(batch: PairBatch) -> Tensor:
-    """(B, T) the target, with padding as a number that is no word."""
+    """(B, T) the target, with IGNORED at padding."""
     t = torch.arange(batch.target.shape[1], device=batch.target.device)
     return batch.target.masked_fill(t >= batch.target_lengths[:, None], IGNORED)

@@ -1,4 +1,4 @@
-"""A picture, what the model said of it or called it, and where it looked meanwhile."""
+"""Draws a picture with the model's caption or class, and where it attended."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
 
 
 def chosen(task: CaptionTask, text: str | None) -> Pixels:
-    """The picture that `regard show` is asked for."""
+    """The picture that `text` names for `regard show`."""
     if text is not None and not text.isdecimal():
         return read_image(Path(text), side=task.side)
     number = whole_number(text or "0")
@@ -41,7 +41,7 @@ def chosen(task: CaptionTask, text: str | None) -> Pixels:
 
 
 def captions(run: Run, pictures: list[Pixels], *, beam: int | None) -> list[Caption]:
-    """What the run's model says of these pictures, with its attention."""
+    """The captions of the run's model for these pictures, with attention."""
     task, model = run.task, run.model
     assert isinstance(task, CaptionTask)
     assert isinstance(model, Translating)
@@ -60,14 +60,14 @@ def words_of(task: CaptionTask, found: Caption) -> list[str]:
 
 
 def weights_of(task: CaptionTask, found: Caption) -> list[list[float]]:
-    """Where attention lay at each word, as plain numbers."""
+    """The attention weights of each word, as plain numbers."""
     assert found.weights is not None
     rows = found.weights[: len(words_of(task, found))].tolist()
     return [[round(weight, 4) for weight in row] for row in rows]
 
 
 def draw(task: CaptionTask, picture: Pixels, found: Caption, out: Path) -> None:
-    """The picture once for each word."""
+    """Draw the picture once for each word."""
     require_picture(out, "pictures")
     words = words_of(task, found)
     assert found.weights is not None
@@ -75,7 +75,7 @@ def draw(task: CaptionTask, picture: Pixels, found: Caption, out: Path) -> None:
 
 
 def view_class(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
-    """Draw a test picture and the places that the pooling weighed most; `text` is its number, default 0."""
+    """Draw a test picture with the weights of its pooling; `text` is its number, default 0."""
     task, model = run.task, run.model
     assert isinstance(task, PictureClassesTask)
     require_picture(out, "pictures")

@@ -1,4 +1,4 @@
-"""One episode of few-shot classification, and what the query attended to in each block."""
+"""Draws an episode of few-shot classification, and what the query attended to in each block."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from regard.viz.episode import draw_episode
 
 
 def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
-    """Draw a test episode: `text` is its number, default 0; what the query was called."""
+    """Draw a test episode: `text` is its number, default 0. Returns the predicted label."""
     task, model = run.task, run.model
     assert isinstance(task, FewShotTask)
     require_picture(out, "episodes")
@@ -35,7 +35,7 @@ def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
 def draw(
     images: Tensor, names: list[str], weights: Tensor, *, answer: str, found: str | None, out: Path
 ) -> None:
-    """The labelled drawings, then the query, (T, H, W); (L, T) weights of its L attention blocks."""
+    """Draw the labelled drawings and the query, (T, H, W), with the (L, T) weights of L attention blocks."""
     seen = "what the query (?) attended to" if len(weights) else "a model without attention"
     ways = len(set(names))
     draw_episode(

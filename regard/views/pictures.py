@@ -1,4 +1,4 @@
-"""Pictures that a model draws, by class, and where some of their places looked."""
+"""Draws a generator's pictures by class, and the attention of some places in them."""
 
 import math
 from pathlib import Path
@@ -37,7 +37,7 @@ def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
 
 
 def look(run: Run, classes: list[int]) -> list[Look]:
-    """One picture of each of these classes, and what PLACES of it look at in the last attention layer."""
+    """One picture of each of these classes, with the attention of PLACES in the last attention layer."""
     task, model = run.task, run.model
     assert isinstance(task, PictureTask)
     assert model.aligner is not None

@@ -1,4 +1,4 @@
-"""A point set, what the model pointed out, and what is right."""
+"""Draws a point set with the model's answer and the right one."""
 
 from pathlib import Path
 
@@ -16,11 +16,11 @@ from regard.viz.points import STEPS, Shape, draw_points
 
 SHAPES: dict[str, Shape] = {"sort": "path", "hull": "cycle", "delaunay": "triangles", "tsp": "cycle"}
 LARGEST = 1000  # points of a set: twice the paper's largest
-WIDEST = STEPS  # points up to which the pointer itself is drawn
+WIDEST = STEPS  # most points for which the attention is drawn
 
 
 def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
-    """Draw a random set: `text` is its size, default the first of the test sizes; the order of pointing."""
+    """Draw a random set: `text` is its size, default the first test size. Returns the order of pointing."""
     task = run.task
     assert isinstance(task, PointingTask)
     points = task.example(task.settings.tests[0] if text is None else _size(text, task.smallest))
@@ -30,7 +30,7 @@ def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
 
 
 def answer(run: Run, points: Tensor, *, beam: int | None) -> Pointed:
-    """What the run's model points at in one set."""
+    """The answer of the run's model for one set."""
     task, model = run.task, run.model
     assert isinstance(task, PointingTask)
     assert isinstance(model, Translating)
@@ -41,10 +41,10 @@ def answer(run: Run, points: Tensor, *, beam: int | None) -> Pointed:
 
 
 def draw(task: PointingTask, points: Tensor, found: Pointed, out: Path) -> None:
-    """The picture; the pointer itself only where it fits."""
+    """Draw the picture, with the attention if it fits."""
     require_picture(out, "points")
     weights = found.weights
-    # a model with a dictionary has weights too, but they point at nothing: they are no part of its answer
+    # the weights of a model with a dictionary do not point: they are not part of its answer
     fits = weights is not None and weights.shape[1] == len(points) + 1 and len(points) <= WIDEST
     draw_points(
         points,
