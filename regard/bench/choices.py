@@ -184,7 +184,7 @@ def _typical(device: str) -> dict[str, Any]:
         "cross-entropy": (x,),
         "decoder-step": steps,
         "best-tokens": TokenChoice(scores, 5, (0, 1)),
-        "few-rows": Matrices(heads, list),
+        "few-rows": Matrices(torch.nn.Linear(4, 4) if device == "cpu" else heads, list),
         "product-step": ProductStep(query, keys, keys, None, 1, 1.0),
         "top-k": Products(keys, keys, 1.0, Mask(), 2),
         "weights": Products(x, x, 1.0, Mask()),
