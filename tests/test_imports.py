@@ -137,7 +137,7 @@ def test_what_translates_does_not_load_the_compiler_of_torch():
 
 # low to high; what stands on one line may import each other
 LAYERS = (
-    ("errors", "renamed", "extras"),
+    ("errors", "renamed", "extras", "tensor_bytes"),
     ("catalog", "lock", "storage", "web"),
     ("hub",),
     ("attention",),

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.data.counter_rng import high_bits, unsigned
+from regard.data.lexsort import lexsort
 from regard.data.tensor_batch import TensorBatch
 from regard.data.tokens import EOS, PAD
 from regard.errors import ConfigError, DataError
@@ -157,7 +158,7 @@ def plan_by_tokens(
         sizes = table[rows]
         sizes = sizes + -sizes % ROUND_LENGTHS
         # by the total length, then by the source's; these determine the target's
-        similar = _sorted(sizes.sum(1), sizes[:, 0])
+        similar = lexsort(sizes.sum(1), sizes[:, 0])
         order[start : start + pool] = rows[similar]
         counts += _cut(sizes[similar], budget)
     return _in_random_order(order, torch.tensor(counts, dtype=torch.long), (seed, epoch, 1), room)
@@ -177,7 +178,7 @@ def plan_by_rows(lengths: Sequence[int], *, rows: int, epoch: int, seed: int, po
     order = order[: len(order) // rows * rows]
     sizes = torch.as_tensor(lengths, dtype=torch.long)[order]
     pool = max(rows, pool // rows * rows)
-    order = order[_sorted(torch.arange(len(order)) // pool, sizes)]
+    order = order[lexsort(torch.arange(len(order)) // pool, sizes)]
     counts = torch.full((len(order) // rows,), rows)
     return _in_random_order(order, counts, (seed, epoch, 1), in_memory)
 
@@ -200,11 +201,6 @@ def _table(lengths: Lengths) -> Tensor | LengthTable:
     if isinstance(lengths, LengthTable):
         return lengths
     return torch.as_tensor(lengths).reshape(-1, 2).long()
-
-
-def _sorted(first: Tensor, second: Tensor) -> Tensor:
-    """(N,) stable argsort of pairs of non-negative integers, by the first, then the second."""
-    return (first.long() * (1 + second.amax() if len(second) else 1) + second).argsort(stable=True)
 
 
 def _bits(key: tuple[int, int, int], size: int) -> Iterator[Tensor]:

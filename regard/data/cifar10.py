@@ -35,7 +35,7 @@ from regard.data.npy import map_npy, npy_header, read_npz
 from regard.errors import DataError
 from regard.extras import needs
 from regard.storage import cache_folder
-from regard.web.matrix import as_bytes, from_bytes
+from regard.tensor_bytes import as_bytes, from_bytes
 
 PACKED, BINARY, PYTHON = "cifar10_jpeg.npz", "cifar-10-binary.tar.gz", "cifar-10-python.tar.gz"
 HOME = "https://www.cs.toronto.edu/~kriz/cifar.html"

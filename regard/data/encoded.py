@@ -23,7 +23,7 @@ from regard import storage
 from regard.data.batches import PairBatch
 from regard.data.tokens import EOS, PAD
 from regard.errors import DataError
-from regard.web.matrix import as_bytes, from_bytes
+from regard.tensor_bytes import as_bytes, from_bytes
 
 FORMAT = 1
 NAMES = ("source", "target")

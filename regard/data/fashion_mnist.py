@@ -20,7 +20,7 @@ from torch import Tensor
 
 from regard.data.folders import find_file, reading
 from regard.errors import DataError
-from regard.web.matrix import from_bytes
+from regard.tensor_bytes import from_bytes
 
 HOME = "https://github.com/zalandoresearch/fashion-mnist (or Debian's package dataset-fashion-mnist)."
 DEBIAN = Path("/usr/share/datasets/fashion-mnist")

@@ -23,7 +23,7 @@ from regard.data.npy import map_npy, npy_header, read_npz
 from regard.errors import ConfigError, DataError
 from regard.layers.convolution import SqueezeNet, TorchvisionGrid
 from regard.storage import alone, cache_folder
-from regard.web.matrix import as_bytes
+from regard.tensor_bytes import as_bytes
 
 SQUEEZENET = "squeezenet_v1.0_decoded.npz"
 HOME = "https://github.com/songhan/SqueezeNet-Deep-Compression"

@@ -26,7 +26,7 @@ from regard.data.images import Pixels, read_image
 from regard.data.npy import read_npz
 from regard.data.parallel import stream_lines
 from regard.errors import DataError
-from regard.web.matrix import as_bytes
+from regard.tensor_bytes import as_bytes
 
 PICTURES, CAPTIONS = "flickr8k_128_jpeg.npz", "captions.jsonl.gz"
 HOME = "https://doi.org/10.1613/jair.3994"

@@ -29,6 +29,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from regard.data.lexsort import lexsort
 from regard.errors import ConfigError, DataError
 
 LARGEST = 1e100  # absolute coordinate: differences of such numbers are still finite
@@ -80,19 +81,11 @@ def _sorted_distinct(points: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
     N = points.shape[1]
     padding = torch.arange(N) >= sizes[:, None]
     x, y = points.masked_fill(padding[..., None], torch.inf).unbind(2)
-    order = _sorted(x, y)
+    order = lexsort(x, y)
     x, y = x.gather(1, order), y.gather(1, order)
     gone = x.isinf()
     gone[:, 1:] |= (x[:, 1:] == x[:, :-1]) & (y[:, 1:] == y[:, :-1])
     return order.gather(1, gone.argsort(stable=True)), N - gone.sum(1)
-
-
-def _sorted(*keys: Tensor) -> Tensor:
-    """Stable argsort by the first key, ties by the second, and so on."""
-    order = keys[-1].argsort(stable=True)
-    for key in keys[-2::-1]:
-        order = order.gather(-1, key.gather(-1, order).argsort(stable=True))
-    return order
 
 
 def area(polygon: Tensor) -> float:
@@ -143,7 +136,7 @@ def triangulations(points: Tensor, sizes: Tensor) -> Tensor:
         sets = points[i : i + block].double()
         row, corners = torch.split(_wrapped(sets, sizes[i : i + block]), [1, 3], 1)
         corners = corners.sort().values
-        order = _sorted(row[:, 0], *incentres(sets[row, corners]).T)
+        order = lexsort(row[:, 0], *incentres(sets[row, corners]).T)
         row = row[order, 0]
         place = torch.arange(len(row)) - torch.searchsorted(row, row)
         found[i + row, place] = corners[order]

@@ -21,7 +21,7 @@ from torch import Tensor
 from regard.data.batches import PairBatch, pad
 from regard.data.tokens import EOS, PAD
 from regard.errors import DataError
-from regard.web.matrix import as_bytes, from_bytes
+from regard.tensor_bytes import as_bytes, from_bytes
 
 Pixels = Tensor  # (H, W, 3) bytes, red first
 

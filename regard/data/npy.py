@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.web.matrix import from_bytes
+from regard.tensor_bytes import from_bytes
 
 MAGIC = b"\x93NUMPY"
 KINDS = {

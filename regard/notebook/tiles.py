@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from regard.notebook.layers import Layer
-from regard.web.matrix import as_bytes, quantize, wire
+from regard.tensor_bytes import as_bytes
+from regard.web.matrix import quantize, wire
 
 MOST = 2**26  # weights of all heads together; above that they are pooled before compression
 LEAST = 64  # weights of a tile that is not pooled further

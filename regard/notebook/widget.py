@@ -6,8 +6,8 @@ import anywidget
 import traitlets
 
 from regard.notebook.view import View
+from regard.tensor_bytes import as_bytes
 from regard.web.bundle import bundle
-from regard.web.matrix import as_bytes
 
 
 class TraceWidget(anywidget.AnyWidget):  # type: ignore[misc]

@@ -19,8 +19,9 @@ from regard.data.images import SMALLEST, Pixels, read_image, to_image
 from regard.errors import DataError
 from regard.serve.limits import DRAWING_SIDE, FORMATS, PIXELS, SCANS
 from regard.serve.problems import Problem, invalid
+from regard.tensor_bytes import from_bytes
 from regard.viz.weights import to_array
-from regard.web.matrix import from_bytes, quantize
+from regard.web.matrix import quantize
 from regard.web.matrix import wire as encode
 
 DEFLATED = 4096  # bytes from which a matrix is compressed

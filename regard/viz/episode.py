@@ -14,10 +14,10 @@ from typing import Any
 from PIL import Image
 
 from regard.errors import ShapeError
+from regard.tensor_bytes import as_bytes
 from regard.viz import style
 from regard.viz.sheet import Sheet, Title, draw_cell
 from regard.viz.weights import Array, Weights, check_finite, to_array
-from regard.web.matrix import as_bytes
 
 MARGIN, TILE, BOX, NAME = 0.16, 0.63, 0.17, 0.2  # inches
 GAP = TILE * 6 / 28  # between drawings: 6 pixels of a drawing of 28

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import torch
 from PIL import Image
 
+from regard.tensor_bytes import as_bytes
 from regard.viz import style
 from regard.viz.files import check_ending, write
 from regard.viz.letters import Glyph, lay
 from regard.viz.weights import Array
-from regard.web.matrix import as_bytes
 
 Point = tuple[float, float]
 Box = tuple[float, float, float, float]  # left, top, width, height

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.tensor_bytes import as_bytes
+
 
 def quantize(weights: Tensor) -> tuple[Tensor, float]:
     """Levels from 0 to 255, and the weight of level 255; negative and non-finite weights become 0."""
@@ -25,16 +27,3 @@ def wire(values: Tensor, scale: float, *, compress: bool) -> dict[str, Any]:
         **({"compressed": "deflate"} if compress else {}),
         "data": base64.b64encode(zlib.compress(data) if compress else data).decode("ascii"),
     }
-
-
-def as_bytes(values: Tensor) -> bytes:
-    """The raw bytes of a CPU tensor, in row-major order."""
-    data = bytearray(values.nbytes)
-    if data:
-        torch.frombuffer(data, dtype=values.dtype).copy_(values.reshape(-1))
-    return bytes(data)
-
-
-def from_bytes(data: bytes, dtype: torch.dtype = torch.uint8) -> Tensor:
-    """(N,) the numbers of such bytes, copied."""
-    return torch.frombuffer(bytearray(data), dtype=dtype) if data else torch.empty(0, dtype=dtype)
