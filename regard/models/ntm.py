@@ -37,7 +37,7 @@ from regard.attention.parts import foreign, named
 from regard.attention.paths import Explanation
 from regard.catalog import card
 from regard.data.bits import BitBatch
-from regard.errors import ShapeError, check_shapes
+from regard.errors import ConfigError, ShapeError, check_shapes
 from regard.kernels.ntm.ntm_sequence import First, Layout, Sequence
 from regard.models.base import Model, Settings, Size
 
@@ -59,7 +59,8 @@ class NTMConfig(Settings, key="ntm"):
     write_heads: Size = 1
     reach: int = 1  # a head shifts by -reach … reach rows
     learnt: tuple[Part, ...] = ("reads",)  # parts whose initial values are learnt; the others are constant
-    blank: float = 1e-6  # initial value of every memory cell, if not learnt
+    blank: float = 1e-6  # initial value of every memory cell
+    memory_std: float = 0.0  # of a learnt memory's initial values around `blank`: above 0, keys can tell rows apart
     input_gain: float = 1.0  # factor on the controller's initial weights for the inputs
     gate_bias: float = 0.0  # added to the initial bias of the heads' gates: below 0, heads start by location
     forget_bias: float = 0.0  # added to the initial bias of an LSTM's forget gates: above 0, it forgets less
@@ -118,7 +119,15 @@ class NTM(Model):
             self.controller.open_forget_gates(config.forget_bias)
         self.output = nn.Linear(config.hidden + R * M, config.outputs)
         self.first_reads = _first("reads" in config.learnt, torch.randn(R, M) * 0.01)
-        self.first_cells = _first("memory" in config.learnt, torch.full((N, M), config.blank))
+        cells = torch.full((N, M), config.blank)
+        if config.memory_std:
+            if "memory" not in config.learnt:
+                raise ConfigError(
+                    f"model: `memory_std` has {config.memory_std} with a constant memory; expected \"memory\" "
+                    "in `learnt`, so that the random values are saved with the weights."
+                )
+            cells += config.memory_std * torch.randn(N, M)
+        self.first_cells = _first("memory" in config.learnt, cells)
         on_row_0 = torch.full((H, N), -1.0).index_fill(1, torch.tensor([0]), 5.0)  # logits; half on row 0
         one_hot = F.one_hot(torch.zeros(H, dtype=torch.long), N).float()
         self.learns_weights = "weights" in config.learnt
