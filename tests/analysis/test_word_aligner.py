@@ -1,0 +1,108 @@
+"""The word aligner: exact sums over alignments, padding, unseen words, and what it learns."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from measures import at_most
+
+from regard.analysis.word_aligner import FARTHEST, NeuralHMM, WordAligner, learn
+from regard.errors import DataError
+from regard.evaluate.alignment import Gold, Link, score_alignment
+from regard.tasks.grammar import GrammarSettings, GrammarTask
+
+PAIRS = [
+    (["the", "green", "house"], ["la", "maison"]),
+    (["green"], ["la", "verte", "maison", "ici"]),
+    (["the", "old", "green", "house"], ["verte"]),
+]
+
+
+@pytest.fixture
+def model():
+    """A small untrained model in float64, moved away from its regular start."""
+    model = NeuralHMM(PAIRS, width=6).double()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.3 * torch.randn_like(parameter)
+    return model
+
+
+def every_alignment(model, source, target):
+    """log p and the probability of each link, by a loop over all alignments."""
+    emissions = model.emissions([(source, target)])
+    S, T = len(source), len(target)
+    jump = torch.tensor([[model.jumps[i - k + FARTHEST].item() for i in range(S)] for k in range(S)])
+    jump = jump.double().softmax(1)
+    total, linked = 0.0, torch.zeros(T, S, dtype=torch.float64)
+    for places in itertools.product(range(S), repeat=T):
+        for empty in itertools.product((False, True), repeat=T):
+            p = 1 / S
+            for j, place in enumerate(places):
+                p *= jump[places[j - 1], place].item() if j else 1.0
+                if empty[j]:
+                    p *= 0.2 * emissions.empty[0, j].exp().item()
+                else:
+                    p *= 0.8 * emissions.aligned[0, j, place].exp().item()
+            total += p
+            for j, place in enumerate(places):
+                linked[j, place] += 0.0 if empty[j] else p
+    return math.log(total), linked / total
+
+
+def test_probabilities_are_the_sum_over_all_alignments_in_a_padded_batch(model):
+    with torch.no_grad():
+        found = model(PAIRS)
+    for own, links, (source, target) in zip(found, model.alignments(PAIRS), PAIRS, strict=True):
+        with torch.no_grad():
+            total, linked = every_alignment(model, source, target)
+        assert own.item() == pytest.approx(total, abs=1e-6)
+        torch.testing.assert_close(links, linked, atol=1e-6, rtol=0)
+
+
+def test_emissions_are_normalised_over_the_words_of_the_table(model):
+    words = sorted({word for _, target in PAIRS for word in target})
+    emissions = model.emissions([(["house"], words)])
+    assert emissions.aligned.exp().sum().item() == pytest.approx(1.0)
+    assert emissions.empty.exp().sum().item() == pytest.approx(1.0)
+
+
+def test_an_unseen_word_has_the_vector_of_its_n_grams(model):
+    with torch.no_grad():
+        model.source.own.weight[1:] = 0.0
+        model.source.own.weight[0] = 0.0
+        seen, unseen, other = model.source(["house", "houses", "zebra"])
+    alike = torch.cosine_similarity(seen, unseen, dim=0)
+    assert alike > torch.cosine_similarity(seen, other, dim=0) + 0.2
+
+
+def test_a_model_learns_and_its_seed_decides(model):
+    pairs = PAIRS * 20
+    losses = []
+    first = learn(pairs, epochs=3, progress=lambda step, steps, loss: losses.append(loss))
+    again = learn(pairs, epochs=3)
+    assert losses[-1] < losses[0]
+    assert all(torch.equal(a, b) for a, b in zip(first.parameters(), again.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("pairs", [[], [(["a"], [])], [([], ["a"])]])
+def test_nothing_to_align_is_refused(pairs):
+    with pytest.raises(DataError, match="expected words on both sides"):
+        learn(pairs)
+
+
+@pytest.mark.slow
+def test_words_of_the_embedded_corpus_are_aligned():
+    task = GrammarTask.create(GrammarSettings(train=3000, valid=60))
+    pairs = {
+        split: [(task.source.pieces(x.source), task.target.pieces(x.target)) for x in task.examples(split)]
+        for split in ("train", "valid")
+    }
+    aligner = WordAligner.learn(pairs["train"], epochs=3)
+    gold = []
+    for example in task.examples("valid"):
+        sure = frozenset(Link(*link) for link in example.links)
+        gold.append(Gold(sure, sure))
+    rate = score_alignment(aligner.links(pairs["valid"]), gold).error_rate
+    at_most(rate, 0.2, "alignment error rate", mean=0.1, sd=0.01)
