@@ -46,6 +46,8 @@ EMPTY = 0.2  # as Och and Ney (2003) fix it
 FARTHEST = 15  # longer jumps count as this long
 GRAMS = 30_000  # n-grams are hashed to so many vectors
 FREQUENT = 5000  # p(y | x) is normalised over the most frequent words and those of the batch
+BUDGET = 9000  # padded words of both languages in a batch
+UPDATES = 300  # at least so many, also from few pairs
 NO_WORD = ""  # the source of words that come from nowhere
 
 
@@ -169,9 +171,6 @@ class NeuralHMM(nn.Module):
         return found
 
 
-BUDGET = 9000  # padded words of both languages in a batch
-
-
 def _numbered(words: Iterable[str]) -> dict[str, int]:
     """Different words, in order, with their places."""
     return {word: place for place, word in enumerate(dict.fromkeys(words))}
@@ -180,12 +179,12 @@ def _numbered(words: Iterable[str]) -> dict[str, int]:
 def learn(
     pairs: Sequence[Pair],
     *,
-    epochs: int = 4,
+    epochs: int | None = None,
     lr: float = 0.005,
     seed: int = 1,
     progress: Callable[[int, int, float], None] = lambda step, steps, loss: None,
 ) -> NeuralHMM:
-    """A model of one direction, after so many passes over the pairs."""
+    """A model of one direction, after so many passes over the pairs: 4, or more where pairs are few."""
     if not pairs or not all(source and target for source, target in pairs):
         raise DataError(
             "word_aligner: `pairs` has no pair or an empty sentence; expected words on both sides."
@@ -193,7 +192,10 @@ def learn(
     torch.manual_seed(seed)
     model = NeuralHMM(pairs)
     lengths = [(len(source), len(target)) for source, target in pairs]
-    plans = [plan_by_tokens(lengths, budget=BUDGET, epoch=epoch, seed=seed) for epoch in range(epochs)]
+    first = plan_by_tokens(lengths, budget=BUDGET, epoch=0, seed=seed)
+    epochs = max(4, math.ceil(UPDATES / len(first))) if epochs is None else epochs
+    later = (plan_by_tokens(lengths, budget=BUDGET, epoch=epoch, seed=seed) for epoch in range(1, epochs))
+    plans = [first, *later]
     steps = sum(map(len, plans))
     optimizer = torch.optim.Adam(model.parameters(), lr=lr, betas=(0.9, 0.99))
     warmup = min(100, steps // 10 + 1)
@@ -222,7 +224,7 @@ class WordAligner:
         self.forward, self.backward = forward, backward
 
     @classmethod
-    def learn(cls, pairs: Sequence[Pair], *, epochs: int = 4, seed: int = 1) -> "WordAligner":
+    def learn(cls, pairs: Sequence[Pair], *, epochs: int | None = None, seed: int = 1) -> "WordAligner":
         """Learn both directions, one after the other."""
         return cls(learn(pairs, epochs=epochs, seed=seed), learn(_swapped(pairs), epochs=epochs, seed=seed))
 
