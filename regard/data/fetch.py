@@ -23,11 +23,11 @@ CHUNK = 1 << 16
 HEADERS = {"User-Agent": "regard (research; Python urllib)"}  # some servers reject urllib's own
 
 
-def fetch(url: str, path: Path, *, sha256: str | None = None, timeout: float = TIMEOUT) -> str:
-    """Download a file and return its SHA-256 digest, which is checked if `sha256` is given, else logged."""
+def fetch(url: str, path: Path, *, sha256: str | None = None) -> None:
+    """Download a file; its SHA-256 digest is checked if `sha256` is given, else logged."""
     try:
         with storage.whole(path) as file:
-            digest = _download(url, file, timeout)
+            digest = _download(url, file)
             if sha256 is not None and digest != sha256:
                 raise DataError(
                     f"{url}: the file has the SHA-256 digest {digest}; expected {sha256}. It was changed at "
@@ -41,14 +41,13 @@ def fetch(url: str, path: Path, *, sha256: str | None = None, timeout: float = T
             path,
             digest,
         )
-    return digest
 
 
-def _download(url: str, file: BinaryIO, timeout: float) -> str:
+def _download(url: str, file: BinaryIO) -> str:
     """Stream a URL into a file; returns the digest."""
     digest, received = hashlib.sha256(), 0
     try:
-        with urlopen(Request(url, headers=HEADERS), timeout=timeout) as response:
+        with urlopen(Request(url, headers=HEADERS), timeout=TIMEOUT) as response:
             while chunk := response.read(CHUNK):
                 file.write(chunk)
                 digest.update(chunk)

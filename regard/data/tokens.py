@@ -154,17 +154,14 @@ class Tokenizer:
         """`encode` of each text; byte-pairs are cut as one batch, which is several times faster."""
         return self._cutter.numbers([_prepare(text, self.lowercase) for text in texts], self._numbers)
 
-    def recut(
-        self, *, share: float, seed: int, draws: int = 64
-    ) -> Callable[[Sequence[str]], list[list[int]]]:
+    def recut(self, *, share: float, seed: int) -> Callable[[Sequence[str]], list[list[int]]]:
         """An `encode_all` that drops each byte-pair merge with probability `share` (BPE dropout).
 
-        Re-encoding the training text from time to time shows a model its words in other pieces too. A word is
-        cut in at most `draws` ways.
+        Re-encoding the training text from time to time shows a model its words in other pieces too.
         """
         if not isinstance(self._cutter, BytePairs):
             raise ConfigError(f"Tokenizer: `kind` has {self.kind!r}, which merges nothing; expected 'bpe'.")
-        dropped = DroppedMerges(self._cutter, self._numbers, share=share, seed=seed, draws=draws)
+        dropped = DroppedMerges(self._cutter, self._numbers, share=share, seed=seed)
         return lambda texts: dropped.numbers(_prepare(text, self.lowercase) for text in texts)
 
     def encode_words(self, words: Sequence[str]) -> tuple[list[int], list[tuple[int, ...]]]:
