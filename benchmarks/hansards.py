@@ -212,7 +212,7 @@ def hansards(data: str) -> list[dict[str, Any]]:
     return [
         {
             "words": [[word.lower() for word in side] for side in pair.words],
-            "sure": pair.sure,
+            "sure": pair.links,
             "possible": pair.possible,
         }
         for pair in find_corpus("hansards").stream("test", data)

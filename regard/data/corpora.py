@@ -17,29 +17,20 @@ import os
 import re
 import tarfile
 import zlib
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from regard.data.fetch import fetch
 from regard.data.folders import VARIABLE
-from regard.data.parallel import Parallel, stream_lines
+from regard.data.parallel import Example, Parallel, stream_lines
 from regard.data.pharaoh import Links, parse_links
+from regard.data.spacing import Spacing
 from regard.errors import ConfigError, DataError
 from regard.storage import cache_folder
 
 VALID, TEST = 20, 20  # of every 1000 distinct English sentences of Tatoeba
-
-
-class Sentences(NamedTuple):
-    """One pair of a corpus, with words and links if it is aligned by hand."""
-
-    source: str
-    target: str
-    words: tuple[tuple[str, ...], tuple[str, ...]] | None = None
-    sure: Links = ()
-    possible: Links = ()
 
 
 @dataclass(frozen=True)
@@ -52,7 +43,7 @@ class PublicFile:
     elsewhere: tuple[str, ...] = ()
 
 
-Reader = Callable[[str, Sequence[Path]], Iterator[Sentences]]  # (split, its files)
+Reader = Callable[[str, Sequence[Path]], Iterator[Example]]  # (split, its files)
 
 
 @dataclass(frozen=True)
@@ -61,7 +52,6 @@ class Corpus:
 
     key: str
     languages: tuple[str, str]
-    home: str
     licence: str
     files: Mapping[str, tuple[PublicFile, ...]]  # by split
     read: Reader
@@ -70,7 +60,7 @@ class Corpus:
         """The files of a split, downloaded if they are missing."""
         return [locate(self, file, data) for file in self.files.get(split, ())]
 
-    def stream(self, split: str, data: str = "") -> Iterator[Sentences]:
+    def stream(self, split: str, data: str = "") -> Iterator[Example]:
         """The pairs of a split as a stream, empty if the corpus lacks the split."""
         if split not in self.files:
             return iter(())
@@ -146,7 +136,6 @@ def _multi30k(target: str, later: str = "") -> Corpus:
     return Corpus(
         f"multi30k-en-{target}" + (f"-{later}" if later else ""),
         ("en", target),
-        home="https://github.com/multi30k/dataset",
         licence="captions of Flickr30k and their translations: research and education, non-commercial",
         files={
             split: (_caption_file(f"{name}.en"), _caption_file(f"{name}.{target}"))
@@ -156,9 +145,8 @@ def _multi30k(target: str, later: str = "") -> Corpus:
     )
 
 
-def _read_lines(split: str, files: Sequence[Path]) -> Iterator[Sentences]:
-    for source, target in Parallel(files[0], files[1]):
-        yield Sentences(source, target)
+def _read_lines(split: str, files: Sequence[Path]) -> Iterator[Example]:
+    return (Example(*pair) for pair in Parallel(*files))
 
 
 # Tatoeba -------------------------------------------------------------------------------------------
@@ -181,14 +169,13 @@ def _tatoeba(target: str, letters: str) -> Corpus:
     return Corpus(
         f"tatoeba-en-{target}",
         ("en", target),
-        home="https://www.manythings.org/anki/",
         licence="CC-BY 2.0 FR; attribution: tatoeba.org and www.manythings.org/anki",
         files=dict.fromkeys(("train", "valid", "test"), (file,)),
         read=_read_tabs,
     )
 
 
-def _read_tabs(split: str, files: Sequence[Path]) -> Iterator[Sentences]:
+def _read_tabs(split: str, files: Sequence[Path]) -> Iterator[Example]:
     """Lines of English, a tab, the translation, and perhaps an attribution, which is dropped.
 
     All pairs of one English sentence are in one split, so no test sentence is trained on. Validation and test
@@ -207,7 +194,7 @@ def _read_tabs(split: str, files: Sequence[Path]) -> Iterator[Sentences]:
             if key in met:
                 continue
             met.add(key)
-        yield Sentences(english.strip(), translation)
+        yield Example(english.strip(), translation)
     if not found:
         raise DataError(f"{files[0]}: no lines; expected English, a tab, and the translation.")
 
@@ -241,45 +228,38 @@ def _hansards() -> Corpus:
     return Corpus(
         "hansards",
         ("en", "fr"),
-        home="https://web.eecs.umich.edu/~mihalcea/wpt/",
         licence="test data of the NAACL 2003 shared task on word alignment, free for research",
         files={"test": (packed,)},
         read=_read_links,
     )
 
 
-def _read_links(split: str, files: Sequence[Path]) -> Iterator[Sentences]:
+def _read_links(split: str, files: Sequence[Path]) -> Iterator[Example]:
     """The pairs with their links, from `source ||| target` lines or from the shared task's archive."""
     if files[0].name.endswith(".txt"):
         return _read_bars(files[0], files[0].with_name("en-fr.gold.txt"))
     return _read_archive(files[0])
 
 
-def _read_bars(text: Path, gold: Path) -> Iterator[Sentences]:
+def _read_bars(text: Path, gold: Path) -> Iterator[Example]:
     """`the house ||| la maison` in one file, `1-1 2-2` in the other; possible links as 1p2, from 1."""
     for number, (line, links) in enumerate(Parallel(text, gold), 1):
         sides = line.split("|||")
         if len(sides) != 2:
             raise DataError(f"{text}: pair {number} has no `|||` between its sides; expected one.")
-        yield _linked(
-            (tuple(sides[0].split()), tuple(sides[1].split())), *parse_links(links, number, 1), text
-        )
+        yield _linked(sides[0].split(), sides[1].split(), *parse_links(links, number, 1), text)
 
 
-def _read_archive(path: Path) -> Iterator[Sentences]:
+def _read_archive(path: Path) -> Iterator[Example]:
     """test/test.e and test/test.f, `<s snum=0001> the house </s>`; answers, `0001 1 1 S` (or P)."""
-    members = {
-        name: _member(path, name) for name in ("test/test.e", "test/test.f", "answers/test.wa.nonullalign")
-    }
-    english, french = (_numbered(members[name]) for name in ("test/test.e", "test/test.f"))
-    links: dict[int, tuple[list[tuple[int, int]], list[tuple[int, int]]]] = {}
-    for line in members["answers/test.wa.nonullalign"].splitlines():
+    english, french = (_numbered(_member(path, f"test/test.{side}")) for side in "ef")
+    sure: dict[int, Links] = defaultdict(tuple)
+    possible: dict[int, Links] = defaultdict(tuple)
+    for line in _member(path, "answers/test.wa.nonullalign").splitlines():
         sentence, source, target, *mark = line.split()
-        lists = links.setdefault(int(sentence), ([], []))
-        lists["P" in mark].append((int(source) - 1, int(target) - 1))
+        (possible if "P" in mark else sure)[int(sentence)] += ((int(source) - 1, int(target) - 1),)
     for number, words in english.items():
-        sure, possible = links.get(number, ([], []))
-        yield _linked((words, french[number]), tuple(sure), tuple(possible), path)
+        yield _linked(words, french[number], sure[number], possible[number], path)
 
 
 def _member(path: Path, name: str) -> str:
@@ -299,22 +279,20 @@ def _member(path: Path, name: str) -> str:
         return data.decode("latin-1")  # as its authors wrote it
 
 
-def _numbered(text: str) -> dict[int, tuple[str, ...]]:
+def _numbered(text: str) -> dict[int, list[str]]:
     found = re.findall(r"<s snum=(\d+)>(.*?)</s>", text)
-    return {int(number): tuple(words.split()) for number, words in found}
+    return {int(number): words.split() for number, words in found}
 
 
-def _linked(
-    words: tuple[tuple[str, ...], tuple[str, ...]], sure: Links, possible: Links, path: Path
-) -> Sentences:
-    outside = [(s, t) for s, t in (*sure, *possible) if s >= len(words[0]) or t >= len(words[1])]
-    if outside:
-        s, t = outside[0]
-        raise DataError(
-            f"{path}: a link joins words {s + 1} and {t + 1} of `{' '.join(words[0])}`, which has "
-            f"{len(words[0])} words and its translation {len(words[1])}."
-        )
-    return Sentences(" ".join(words[0]), " ".join(words[1]), words, sure, possible)
+def _linked(english: list[str], french: list[str], sure: Links, possible: Links, path: Path) -> Example:
+    for s, t in (*sure, *possible):
+        if s >= len(english) or t >= len(french):
+            raise DataError(
+                f"{path}: a link joins words {s + 1} and {t + 1} of `{' '.join(english)}`, which has "
+                f"{len(english)} words and its translation {len(french)}."
+            )
+    texts = Spacing("en").join(english), Spacing("fr").join(french)
+    return Example(*texts, sure, possible, (tuple(english), tuple(french)))
 
 
 CORPORA: dict[str, Corpus] = {

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Literal, Self
 
 from regard.catalog import card
-from regard.data.corpora import Sentences, find_corpus
-from regard.data.spacing import Spacing
+from regard.data.corpora import find_corpus
+from regard.data.parallel import Example
 from regard.errors import ConfigError, DataError
 from regard.tasks.base import Split
 from regard.tasks.texts import Texts, TextSettings, TextTask, learn_tokenizers
-from regard.tasks.translation import Example, TranslationTask
+from regard.tasks.translation import TranslationTask
 
 Name = Literal[
     "multi30k-en-de",
@@ -90,15 +90,7 @@ class CorpusTexts(Texts):
         return self.corpus.key
 
     def stream(self, split: Split) -> Iterator[Example]:
-        return map(self._example, self.corpus.stream(split, self.data))
-
-    def _example(self, pair: Sentences) -> Example:
-        if pair.words is None:
-            return Example(pair.source, pair.target)
-        source, target = (
-            Spacing(language).join(words) for language, words in zip(self.languages, pair.words, strict=True)
-        )
-        return Example(source, target, pair.sure, pair.possible, pair.words)
+        return self.corpus.stream(split, self.data)
 
 
 def on_corpus(task: TranslationTask, name: str, data: str = "") -> CorpusTask:

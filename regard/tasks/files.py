@@ -18,14 +18,13 @@ from pathlib import Path
 from typing import Any, Self
 
 from regard.catalog import card
-from regard.data.parallel import Parallel
+from regard.data.parallel import Example, Parallel
 from regard.data.prepared import counted
 from regard.data.rows import ENOUGH, HELD_OUT, Row, Rows, is_in
 from regard.data.tokens import Tokenizer
 from regard.errors import ConfigError
 from regard.tasks.base import Split
 from regard.tasks.texts import Texts, TextSettings, TextTask, learn_tokenizers
-from regard.tasks.translation import Example
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +106,7 @@ class FileTexts(Texts):
             if pairs is not None and pairs.skipped:
                 logging.getLogger("regard").warning(
                     "%s: %d of %d pairs have an empty side and are left out.",
-                    *(pairs.source, pairs.skipped, pairs.skipped + pairs.total()),
+                    *(pairs.source, pairs.skipped, pairs.skipped + pairs.count),
                 )
 
     def files(self) -> Sequence[Path]:
@@ -117,20 +116,12 @@ class FileTexts(Texts):
         return "all" if self._own("train") is not None else f"but one in {HELD_OUT}, at most {ENOUGH}"
 
     def stream(self, split: Split) -> Iterator[Example]:
-        own = self._own(split)
-        if own is None and split == "test" and self._own("valid") is not None:
-            return self.stream("valid")
+        own = self._own(split) or (self._own("valid") if split == "test" else None)
         if own is not None:
             return (Example(*pair) for pair in own)
-        return (Example(*pair) for pair in self._held_out(split))
-
-    def _held_out(self, split: Split) -> Iterator[tuple[str, str]]:
-        """The training pairs that are in this split after holding some out."""
         pairs = self._training()
-        count = pairs.total()
-        for number, pair in enumerate(pairs, 1):
-            if is_in(split, number, count):
-                yield pair
+        numbered = enumerate(pairs, 1)
+        return (Example(*pair) for number, pair in numbered if is_in(split, number, pairs.count))
 
     def _own(self, split: str) -> Parallel | None:
         """The files of a split, or None if it has none of its own."""
@@ -159,12 +150,6 @@ class RowTexts(Texts):
 
     def __init__(self, rows: Rows, languages: tuple[str, str]) -> None:
         self._rows, self.languages = rows, languages
-
-    def files(self) -> Sequence[Path]:
-        return ()
-
-    def choice(self) -> str:
-        return ""
 
     def stream(self, split: Split) -> Iterator[Example]:
         return map(self._example, self._rows[split])

@@ -11,10 +11,12 @@ from typing import Any, Literal, Self
 from regard.catalog import card
 from regard.data.encoded import Pair as Encoded
 from regard.data.grammar import Pair, generate
+from regard.data.parallel import Example
+from regard.data.pharaoh import Links
 from regard.data.tokens import UNK, Tokenizer
 from regard.errors import ConfigError
 from regard.tasks.base import Split
-from regard.tasks.translation import Example, Links, TranslationTask, encode_examples
+from regard.tasks.translation import TranslationTask, encode_examples
 
 # English words, and the share of training sentences of that length: most are short, as in real text
 TRAINING_MIX = (((3, 10), 0.55), ((11, 20), 0.25), ((21, 35), 0.12), ((36, 60), 0.08))

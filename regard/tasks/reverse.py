@@ -11,10 +11,11 @@ from random import Random
 from typing import Self
 
 from regard.catalog import card
+from regard.data.parallel import Example
 from regard.data.tokens import Tokenizer
 from regard.errors import ConfigError, check_range, check_sizes
 from regard.tasks.base import Split
-from regard.tasks.translation import Example, TranslationTask
+from regard.tasks.translation import TranslationTask
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz"
 

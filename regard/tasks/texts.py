@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import islice, tee
 from pathlib import Path
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Self
 
 import torch
 
 from regard.data.batches import PairBatch, Plan, Room, in_memory, plan_by_tokens
 from regard.data.encoded import EncodedPairs, Pair, collect, open_pairs, store
+from regard.data.parallel import Example
 from regard.data.plans import PairLengths, mapped_plan
 from regard.data.prepared import Encoder, digest, is_large, kept_tokenizers, prepare_pairs
 from regard.data.shared import made_once
@@ -23,7 +24,7 @@ from regard.data.tokens import Tokenizer
 from regard.errors import ConfigError, DataError, check_sizes
 from regard.storage import cache_folder
 from regard.tasks.base import Split
-from regard.tasks.translation import CHUNK, Example, TranslationTask, encode_examples
+from regard.tasks.translation import CHUNK, TranslationTask, encode_examples
 
 Side = Literal["source", "target"]
 SIDES: tuple[Side, Side] = ("source", "target")
@@ -69,19 +70,22 @@ class TextSettings:
             )
 
 
-class Texts(Protocol):
+class Texts:
     """Where the sentence pairs come from."""
 
     languages: tuple[str, str]
 
     def stream(self, split: Split) -> Iterator[Example]:
         """The pairs of a split as a stream; can be called repeatedly."""
+        raise NotImplementedError(f"{type(self).__name__} defines no stream(split).")
 
     def files(self) -> Sequence[Path]:
-        """The files with the training pairs."""
+        """The files with the training pairs; none if they are in memory."""
+        return ()
 
     def choice(self) -> str:
         """Which pairs of the files are trained on, as part of the cache key."""
+        return ""
 
 
 class TextTask(TranslationTask):

@@ -1,7 +1,6 @@
 """Sentence pairs as a task: batches by token budget, cross-entropy, raw text in and out."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,30 +11,15 @@ from torch import Tensor, nn
 
 from regard.data.batches import PairBatch, Plan, plan_by_tokens, plan_in_order
 from regard.data.encoded import EncodedPairs, Pair, collect
+from regard.data.parallel import Example
 from regard.data.tokens import Tokenizer
 from regard.errors import ConfigError
 from regard.kernels.training.cross_entropy import cross_entropy_of_two
 from regard.tasks.base import Loss, Split
 
-Links = tuple[tuple[int, int], ...]  # (source piece, target piece), from 0
 Owners = list[tuple[int, ...]]  # for each piece the words it is part of
 CHUNK = 1024  # texts encoded at once
 IGNORED = -100  # target at padding
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """One sentence pair as raw text, with `links` between pieces of the two sides if known.
-
-    If `words` are given, the links join those instead of the tokenizer's pieces. `possible` links are those
-    that only some annotators saw: neither finding nor missing one is an error.
-    """
-
-    source: str
-    target: str
-    links: Links | None = None
-    possible: Links = ()
-    words: tuple[tuple[str, ...], tuple[str, ...]] | None = None  # of both sides, from the annotators
 
 
 class TranslationTask:

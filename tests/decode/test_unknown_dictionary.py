@@ -5,6 +5,7 @@ import torch
 
 from regard.attention.compose import Attention
 from regard.attention.scores.dot import DotScore
+from regard.data.parallel import Example
 from regard.data.tokens import EOS, UNK, Tokenizer
 from regard.decode.base import GREEDY, Decoding
 from regard.decode.translator import Translator
@@ -18,7 +19,7 @@ from regard.decode.unknown import (
 from regard.errors import DataError
 from regard.evaluate.translation import evaluate_translation
 from regard.models.base import Translating
-from regard.tasks.translation import Example, TranslationTask
+from regard.tasks.translation import TranslationTask
 
 PAIRS = [("the cat", "le chat")] * 3 + [("the dog", "le chien"), ("the zebra", "le zebre")]
 

@@ -3,8 +3,9 @@
 import random
 from pathlib import Path
 
+from regard.data.parallel import Example
 from regard.data.tokens import Tokenizer
-from regard.tasks.translation import Example, TranslationTask
+from regard.tasks.translation import TranslationTask
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven"]
 TRANSFORMER = {
