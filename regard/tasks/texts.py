@@ -195,10 +195,9 @@ class TextTask(TranslationTask):
                 self._recut[cut] = collect(self._cut_anew(cut), sizes=sizes)
         return self._recut[cut]
 
-    def _store_cut(self, cut: int, work: Path) -> Path:
+    def _store_cut(self, cut: int, work: Path) -> None:
         logging.getLogger("regard").info("cutting the corpus anew into %s", self._folder(cut))
         store(work / "whole", self._cut_anew(cut), sizes=(len(self.source), len(self.target)))
-        return work / "whole"
 
     def _cut_anew(self, cut: int) -> Iterator[Pair]:
         share = self.settings.bpe_dropout

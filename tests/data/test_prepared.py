@@ -124,7 +124,6 @@ def test_waiting_is_told_once(tmp_path, caplog):
         begun.set()
         go_on.wait()
         (work / "whole").mkdir()
-        return work / "whole"
 
     first = threading.Thread(target=made_once, args=(tmp_path / "found", make))
     first.start()
