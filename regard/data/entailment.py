@@ -103,51 +103,39 @@ def row_pair(cells: Sequence[Any], names: Sequence[str]) -> Pair:
     return Pair(cut(str(premise)), cut(str(hypothesis)), number)
 
 
-def find_sick(*, data: str = "") -> Path:
-    """The file of SICK."""
-    return find_file("sick", ("SICK.txt", "SICK.txt.gz"), data=data, folders=("sick", "SICK"), home=SICK_HOME)
-
-
 def read_sick(split: Split, *, data: str = "") -> list[Pair]:
     """The pairs of a split of SICK."""
-    path = find_sick(data=data)
-    pairs = []
-    for where, (premise, hypothesis, label, part) in _columns(path, SICK_COLUMNS, "the header of SICK.txt"):
-        if part == SICK_SETS[split]:
-            pairs.append(Pair(cut(premise), cut(hypothesis), _label(label.lower(), where)))
+    names, folders = ("SICK.txt", "SICK.txt.gz"), ("sick", "SICK")
+    path = find_file("sick", names, data=data, folders=folders, home=SICK_HOME)
+    pairs = [
+        Pair(cut(premise), cut(hypothesis), _label(label.lower(), where))
+        for where, (premise, hypothesis, label, part) in _columns(
+            path, SICK_COLUMNS, "the header of SICK.txt"
+        )
+        if part == SICK_SETS[split]
+    ]
     return _some(pairs, path, split)
 
 
 def _columns(path: Path, names: Sequence[str], expected: str) -> Iterator[tuple[str, list[str]]]:
     """For each line of a tab-separated file its location and its cells in the named columns."""
-    header: list[str] = []
-    for number, line in enumerate(stream_lines(path), 1):
-        cells = line.split("\t")
-        if not line:
-            continue
-        if not header:
-            missing = [name for name in names if name not in cells]
-            if missing:
-                raise DataError(f"{path}: the first line has no column {missing[0]}; expected {expected}.")
-            header, places = cells, [cells.index(name) for name in names]
-        elif len(cells) < 1 + max(places):
+    rows = ((number, line.split("\t")) for number, line in enumerate(stream_lines(path), 1) if line)
+    _, header = next(rows, (1, []))
+    missing = [name for name in names if name not in header]
+    if missing:
+        raise DataError(f"{path}: the first line has no column {missing[0]}; expected {expected}.")
+    places = [header.index(name) for name in names]
+    for number, cells in rows:
+        if len(cells) <= max(places):
             raise DataError(f"{path}: line {number} has {len(cells)} columns; expected {len(header)}.")
-        else:
-            yield f"{path}: line {number}", [cells[place] for place in places]
-    if not header:
-        raise DataError(f"{path}: the first line has no column {names[0]}; expected {expected}.")
-
-
-def find_snli(split: Split, *, data: str = "") -> Path:
-    """The file of a split of SNLI."""
-    stem = f"snli_1.0_{SNLI_FILES[split]}"
-    names = [f"{stem}{ending}" for ending in (".jsonl", ".jsonl.gz", ".txt", ".txt.gz")]
-    return find_file("snli", names, data=data, folders=("snli_1.0", "snli"), home=SNLI_HOME)
+        yield f"{path}: line {number}", [cells[place] for place in places]
 
 
 def read_snli(split: Split, *, data: str = "") -> list[Pair]:
     """The pairs of a split of SNLI that have a gold label."""
-    path = find_snli(split, data=data)
+    stem = f"snli_1.0_{SNLI_FILES[split]}"
+    names = [f"{stem}{ending}" for ending in (".jsonl", ".jsonl.gz", ".txt", ".txt.gz")]
+    path = find_file("snli", names, data=data, folders=("snli_1.0", "snli"), home=SNLI_HOME)
     tabbed = path.name.removesuffix(".gz").endswith(".txt")
     rows = _columns(path, SNLI_FIELDS, "the header of SNLI's .txt files") if tabbed else _objects(path)
     pairs = [
