@@ -8,7 +8,6 @@ A number always gives the same story. A stable hash of its words assigns it to o
 validation and test never share a story.
 """
 
-from collections.abc import Iterator
 from itertools import count
 from random import Random
 from typing import Literal
@@ -27,25 +26,15 @@ Split = Literal["train", "valid", "test"]
 
 def make_question(split: Split, number: int, *, facts: int, sentences: int) -> Question:
     """The question of this number: about a person (one fact) or a thing (two facts)."""
-    return next(
-        question
-        for question in _attempts(split, number, facts, sentences)
-        if split_of(question.story) == split
-    )
+    seed = f"regard stories {split} {number} {facts} {sentences}"
+    attempts = (_tell(Random(f"{seed} {attempt}"), facts, sentences) for attempt in count())
+    return next(made for made in attempts if made is not None and split_of(made.story) == split)
 
 
 def split_of(story: tuple[tuple[str, ...], ...]) -> Split:
     """The split a story belongs to."""
     share = crc32(" ".join(word for sentence in story for word in sentence).encode()) % 10
     return "train" if share < 8 else "valid" if share == 8 else "test"
-
-
-def _attempts(split: Split, number: int, facts: int, sentences: int) -> Iterator[Question]:
-    for attempt in count():
-        chance = Random(f"regard stories {split} {number} {facts} {sentences} {attempt}")
-        made = _tell(chance, facts, sentences)
-        if made is not None:
-            yield made
 
 
 def _tell(chance: Random, facts: int, sentences: int) -> Question | None:
