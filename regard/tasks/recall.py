@@ -18,7 +18,7 @@ from torch import nn
 
 from regard.catalog import card
 from regard.data.batches import in_batches
-from regard.data.labelled import LabelledBatch
+from regard.data.tensor_batch import LabelledBatch
 from regard.errors import ConfigError, DataError, check_range, check_sizes
 from regard.tasks.base import Loss, SettledTask, Split, class_loss
 
