@@ -188,9 +188,13 @@ def plan_in_order(lengths: Lengths, *, budget: int) -> Plan:
     return Plan(every, counts.cumsum(0))
 
 
-def in_batches(rows: Sequence[int], batch: int) -> list[list[int]]:
-    """The rows in their order, `batch` at a time."""
-    return [list(rows[start : start + batch]) for start in range(0, len(rows), batch)]
+def in_batches(rows: Sequence[int], batch: int, *, full: bool = False) -> list[list[int]]:
+    """The rows in their order, `batch` at a time.
+
+    `full` drops an incomplete last batch, unless it is the only one.
+    """
+    end = len(rows) // batch * batch if full else 0
+    return [list(rows[start : start + batch]) for start in range(0, end or len(rows), batch)]
 
 
 def _table(lengths: Lengths) -> Tensor | LengthTable:

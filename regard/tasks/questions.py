@@ -74,8 +74,7 @@ class QuestionTask(WordListTask):
         """The questions in random order; an incomplete last batch is dropped unless it is the only one."""
         order = list(range(len(self.questions("train"))))
         Random(f"{seed} {epoch}").shuffle(order)
-        batches = in_batches(order, batch)
-        return batches if len(batches) < 2 or len(batches[-1]) == batch else batches[:-1]
+        return in_batches(order, batch, full=True)
 
     def evaluation_plan(self, split: Split, *, batch: int) -> list[list[int]]:
         return in_batches(range(len(self.questions(split))), batch)

@@ -85,8 +85,7 @@ class RecallTask(SettledTask):
     def plan(self, epoch: int, *, seed: int, batch: int) -> list[list[int]]:
         """New sequences in every epoch: their numbers are their seeds. `batch` counts sequences."""
         first = (seed * 1_000_003 + epoch) * self.settings.train
-        numbers = range(first, first + self.settings.train)
-        return in_batches(numbers[: max(len(numbers) // batch, 1) * batch], batch)
+        return in_batches(range(first, first + self.settings.train), batch, full=True)
 
     def evaluation_plan(self, split: Split, *, batch: int) -> list[list[int]]:
         """Test sequences are grouped by their number of pairs, which never varies within a batch."""
