@@ -56,8 +56,7 @@ class FewShotSettings:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        if self.ways < 2:
-            raise ConfigError(f"few-shot: `ways` has {self.ways}; expected 2 classes or more.")
+        check_sizes("few-shot", self, "ways", least=2)
         for name in ("shots", "tested"):
             numbers = getattr(self, name)
             if not numbers or min(numbers) < 1 or max(numbers) >= DRAWINGS:

@@ -9,7 +9,7 @@ from torch import nn
 from regard.data.batches import in_batches
 from regard.data.questions import NULL, EncodedQuestions, Question, StoryBatch, all_words
 from regard.data.wordlist import WordList
-from regard.errors import ConfigError
+from regard.errors import check_sizes
 from regard.tasks.base import Loss, Split, WordListTask, class_loss
 
 
@@ -37,10 +37,7 @@ class QuestionTask(WordListTask):
     @classmethod
     def learn(cls, settings: Any, questions: Mapping[Split, Sequence[Question]]) -> Self:
         """The task on these questions, with the vocabulary of training and validation."""
-        if settings.memory < 1:
-            raise ConfigError(
-                f"questions: `task.memory` has {settings.memory}; expected 1 or more sentences."
-            )
+        check_sizes("questions", settings, "memory")
         seen = [*questions["train"], *questions["valid"]]
         task = cls(settings, WordList.learn(all_words(seen), first=(NULL,), unknown=NULL))
         task._questions.update(questions)

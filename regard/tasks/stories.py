@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from regard.catalog import card
 from regard.data.questions import Question
 from regard.data.stories import make_question
-from regard.errors import ConfigError
-from regard.tasks.base import Split
+from regard.errors import ConfigError, check_sizes
+from regard.tasks.base import Split, own_card
 from regard.tasks.questions import QuestionTask
 
 
@@ -25,8 +25,7 @@ class StoriesSettings:
     def __post_init__(self) -> None:
         if self.facts not in (0, 1, 2):
             raise ConfigError(f"stories: `task.facts` has {self.facts}; expected 1, 2, or 0 for both.")
-        if self.sentences < 2:
-            raise ConfigError(f"stories: `task.sentences` has {self.sentences}; expected 2 or more.")
+        check_sizes("stories", self, "sentences", least=2)
 
 
 @card(

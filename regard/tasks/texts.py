@@ -59,10 +59,7 @@ class TextSettings:
                 f"task: `bpe_dropout` has {dropout} and `pieces` {self.pieces!r}; expected 'bpe'."
             )
         check_sizes("task", self, "bpe_samples")
-        if self.reversed_epochs < 0:
-            raise ConfigError(
-                f"task: `reversed_epochs` has {self.reversed_epochs} epochs; expected 0 or more."
-            )
+        check_sizes("task", self, "reversed_epochs", least=0)
         if self.reversed_epochs and not self.joint:
             raise ConfigError(
                 f"task: `reversed_epochs` has {self.reversed_epochs} and `joint` is false; expected one "

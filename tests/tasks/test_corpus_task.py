@@ -191,7 +191,7 @@ def test_nothing_is_left_out_where_the_model_is_measured(data):
         ({"bpe_samples": 0}, "task: `bpe_samples` has 0; expected 1 or more."),
         (
             {"reversed_epochs": -1, "joint": True},
-            "task: `reversed_epochs` has -1 epochs; expected 0 or more.",
+            "task: `reversed_epochs` has -1; expected 0 or more.",
         ),
         (
             {"reversed_epochs": 3},

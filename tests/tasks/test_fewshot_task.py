@@ -208,7 +208,7 @@ def test_the_strokes_of_splits_differ_and_are_drawn_the_same_again(strokes):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"ways": 1}, r"^few-shot: `ways` has 1; expected 2 classes or more\.$"),
+        ({"ways": 1}, r"^few-shot: `ways` has 1; expected 2 or more\.$"),
         ({"shots": (0,)}, r"^few-shot: `shots` has \[0\]; expected numbers of 1 to 19, since a class has 20"),
         ({"tested": ()}, r"^few-shot: `tested` has \[\]; expected numbers of 1 to 19"),
         (
