@@ -22,7 +22,7 @@ from regard.data.images import ImageBatch, Pixels, image_batch
 from regard.data.shapes import COLOURS, SHAPES, SIDE, Scenes, draw_scenes
 from regard.data.tokens import Tokenizer
 from regard.errors import ConfigError, check_range, check_sizes
-from regard.tasks.base import Loss, Scored, Split
+from regard.tasks.base import Loss, Scored, Split, own_card
 from regard.tasks.translation import cross_entropy
 
 ENCODER = "encoder.safetensors"  # in a run folder
@@ -132,12 +132,9 @@ class ShapesSettings:
             )
 
 
-@card(
-    "task",
+@own_card(
     "shapes",
     title="Scenes of coloured shapes",
-    authors="regard",
-    year=2026,
     sentence="Drawn scenes, each with a sentence about its shapes; the place of every shape is known.",
 )
 class ShapesTask(CaptionTask):

@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self
 
-from regard.catalog import card
 from regard.data.corpora import find_corpus
 from regard.data.parallel import Example
 from regard.errors import ConfigError, DataError
-from regard.tasks.base import Split
+from regard.tasks.base import Split, own_card
 from regard.tasks.texts import Texts, TextSettings, TextTask, learn_tokenizers
 from regard.tasks.translation import TranslationTask
 
@@ -46,12 +45,9 @@ class CorpusSettings(TextSettings):
     data: str = ""  # the folder that holds the corpus; empty: REGARD_DATA
 
 
-@card(
-    "task",
+@own_card(
     "corpus",
     title="Public corpora",
-    authors="regard",
-    year=2026,
     sentence="Multi30k and Tatoeba by name, from disk or downloaded; the Hansards to measure alignments.",
 )
 class CorpusTask(TextTask):

@@ -23,7 +23,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.catalog import card
 from regard.data.batches import in_batches, pad
 from regard.data.entailment import (
     LABELS,
@@ -41,7 +40,7 @@ from regard.data.entailment import (
 from regard.data.rows import Rows, no_rows, require_dataset
 from regard.data.wordlist import WordList
 from regard.errors import ConfigError, DataError, check_sizes
-from regard.tasks.base import SPLITS, Loss, Split, WordListTask
+from regard.tasks.base import SPLITS, Loss, Split, WordListTask, own_card
 
 UNKNOWN = tuple(f"<unk{number}>" for number in range(100))
 FIRST = (NULL, *UNKNOWN)
@@ -79,12 +78,9 @@ class EntailmentSettings:
             )
 
 
-@card(
-    "task",
+@own_card(
     "entailment",
     title="Entailment",
-    authors="regard",
-    year=2026,
     sentence="Does the second sentence follow from the first? SICK, SNLI, or an embedded toy of antonyms.",
 )
 class EntailmentTask(WordListTask):

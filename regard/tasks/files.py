@@ -17,13 +17,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from regard.catalog import card
 from regard.data.parallel import Example, Parallel
 from regard.data.prepared import counted
 from regard.data.rows import ENOUGH, HELD_OUT, Row, Rows, is_in
 from regard.data.tokens import Tokenizer
 from regard.errors import ConfigError
-from regard.tasks.base import Split
+from regard.tasks.base import Split, own_card
 from regard.tasks.texts import Texts, TextSettings, TextTask, learn_tokenizers
 
 
@@ -48,12 +47,9 @@ def guess_language(path: str) -> str:
     return found[1] if found and found[1] not in ("txt", "tok", "bpe", "raw") else "und"
 
 
-@card(
-    "task",
+@own_card(
     "files",
     title="Your own files",
-    authors="regard",
-    year=2026,
     sentence="Parallel text, one sentence a line, plain or .gz.",
 )
 class FilesTask(TextTask):

@@ -8,14 +8,13 @@ from pathlib import Path
 from random import Random
 from typing import Any, Literal, Self
 
-from regard.catalog import card
 from regard.data.encoded import Pair as Encoded
 from regard.data.grammar import Pair, generate
 from regard.data.parallel import Example
 from regard.data.pharaoh import Links
 from regard.data.tokens import UNK, Tokenizer
 from regard.errors import ConfigError
-from regard.tasks.base import Split
+from regard.tasks.base import Split, own_card
 from regard.tasks.translation import TranslationTask, encode_examples
 
 # English words, and the share of training sentences of that length: most are short, as in real text
@@ -39,12 +38,9 @@ class GrammarSettings:
     smoothing: float = 0.0  # label smoothing, in training alone
 
 
-@card(
-    "task",
+@own_card(
     "grammar",
     title="The embedded corpus",
-    authors="regard",
-    year=2026,
     sentence="English to French or Chinese from a synchronous grammar, with gold word links.",
 )
 class GrammarTask(TranslationTask):

@@ -22,7 +22,6 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from regard.catalog import card
 from regard.data.grammar import generate
 from regard.data.parallel import read_lines
 from regard.data.ptb import EOS, read_ptb, sentences_to_words
@@ -31,7 +30,7 @@ from regard.data.text_windows import StreamBatch, WordStream
 from regard.data.tokens import Tokenizer
 from regard.data.wordlist import UNKNOWN, WordList
 from regard.errors import ConfigError, DataError
-from regard.tasks.base import SPLITS, Loss, Split, WordListTask
+from regard.tasks.base import SPLITS, Loss, Split, WordListTask, own_card
 
 HELD_OUT = 20  # of a user's text, one line in this many is for validation, and one for the test
 SENTENCES = {"train": 20_000, "valid": 1_000, "test": 1_000}  # of the embedded grammar
@@ -112,12 +111,9 @@ class LanguageSettings(WordSettings):
         self._require("predict", 1)
 
 
-@card(
-    "task",
+@own_card(
     "language",
     title="Language modelling",
-    authors="regard",
-    year=2026,
     sentence="The next word of a text: Penn Treebank, the embedded grammar, or a text of your own.",
 )
 class LanguageTask(WordTask):

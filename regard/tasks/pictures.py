@@ -18,7 +18,7 @@ from regard.data import cifar10
 from regard.data.pictures import DRAWN, PictureBatch, draw_pairs, flipped, halves_agree, to_network
 from regard.data.shapes import SHAPES
 from regard.errors import ConfigError, check_sizes
-from regard.tasks.base import Loss, SettledTask, Split
+from regard.tasks.base import Loss, SettledTask, Split, own_card
 
 
 @dataclass(frozen=True)
@@ -149,12 +149,9 @@ class PairedShapesSettings:
         check_sizes("paired-shapes", self, "train", "valid", "test")
 
 
-@card(
-    "task",
+@own_card(
     "paired-shapes",
     title="Paired shapes",
-    authors="regard",
-    year=2026,
     sentence="A shape twice, left and right, in one colour: to paint one half, a network must see the other.",
 )
 class PairedShapesTask(PictureTask):

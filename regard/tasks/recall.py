@@ -16,11 +16,10 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from regard.catalog import card
 from regard.data.batches import in_batches
 from regard.data.tensor_batch import LabelledBatch
 from regard.errors import ConfigError, DataError, check_range, check_sizes
-from regard.tasks.base import Loss, SettledTask, Split, class_loss
+from regard.tasks.base import Loss, SettledTask, Split, class_loss, own_card
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,12 +58,9 @@ class Recall(NamedTuple):
     place: int
 
 
-@card(
-    "task",
+@own_card(
     "key-value",
     title="Key-value recall",
-    authors="regard",
-    year=2026,
     sentence="Read pairs one by one; then a key is shown again, and the network must give its value.",
 )
 class RecallTask(SettledTask):

@@ -10,11 +10,10 @@ from pathlib import Path
 from random import Random
 from typing import Self
 
-from regard.catalog import card
 from regard.data.parallel import Example
 from regard.data.tokens import Tokenizer
 from regard.errors import ConfigError, check_range, check_sizes
-from regard.tasks.base import Split
+from regard.tasks.base import Split, own_card
 from regard.tasks.translation import TranslationTask
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz"
@@ -35,12 +34,9 @@ class ReverseSettings:
     smoothing: float = 0.0  # label smoothing, in training alone
 
 
-@card(
-    "task",
+@own_card(
     "reverse",
     title="Reverse and relabel",
-    authors="regard",
-    year=2026,
     sentence=(
         "Random symbols to be written backwards under another alphabet: the alignment is the anti-diagonal."
     ),

@@ -6,23 +6,19 @@ The texts are those of the task `language`; here nothing is known of the sentenc
 with a `StreamBatch` whose targets are whole sentences. The units of `train.batch` are words, filling counted.
 """
 
-from regard.catalog import card
 from regard.data.ptb import EOS
 from regard.data.sentences import Sentences
 from regard.data.text_windows import StreamBatch
 from regard.data.tokens import Tokenizer
 from regard.data.wordlist import UNKNOWN
 from regard.errors import DataError
-from regard.tasks.base import Split
+from regard.tasks.base import Split, own_card
 from regard.tasks.language import WordSettings, WordTask
 
 
-@card(
-    "task",
+@own_card(
     "sentences",
     title="Language modelling, sentence by sentence",
-    authors="regard",
-    year=2026,
     sentence="The next word of a sentence, given its own words alone; the texts of the task `language`.",
 )
 class SentenceTask(WordTask):

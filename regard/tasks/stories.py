@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from regard.catalog import card
 from regard.data.questions import Question
 from regard.data.stories import make_question
 from regard.errors import ConfigError, check_sizes
@@ -28,12 +27,9 @@ class StoriesSettings:
         check_sizes("stories", self, "sentences", least=2)
 
 
-@card(
-    "task",
+@own_card(
     "stories",
     title="Embedded stories",
-    authors="regard",
-    year=2026,
     sentence="Where is the person, where is the thing: generated stories, without a download.",
 )
 class StoriesTask(QuestionTask):
