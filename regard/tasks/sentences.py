@@ -21,7 +21,7 @@ from regard.tasks.language import WordSettings, WordTask
     title="Language modelling, sentence by sentence",
     sentence="The next word of a sentence, given its own words alone; the texts of the task `language`.",
 )
-class SentenceTask(WordTask):
+class SentenceTask(WordTask[Sentences]):
     """The next word of a sentence."""
 
     Settings = WordSettings
@@ -30,19 +30,14 @@ class SentenceTask(WordTask):
     def cut(self, words: list[str]) -> Sentences:
         return Sentences(self.words.numbers(words), mark=self.words.number(EOS))
 
-    def sentences(self, split: Split) -> Sentences:
-        """The sentences of a split as ids."""
-        sentences: Sentences = self.held(split)
-        return sentences
-
     def sizes(self) -> dict[str, int]:
         return {"vocab": len(self.words)}
 
     def plan(self, epoch: int, *, seed: int, batch: int) -> list[list[int]]:
-        return self.sentences("train").shuffled_plan(words=batch, epoch=epoch, seed=seed)
+        return self.held("train").shuffled_plan(words=batch, epoch=epoch, seed=seed)
 
     def evaluation_plan(self, split: Split, *, batch: int) -> list[list[int]]:
-        return self.sentences(split).plan(words=batch)
+        return self.held(split).plan(words=batch)
 
     def read(self, text: str) -> tuple[list[str], StreamBatch]:
         """A user's sentence: its words as the model knows them, and a batch of it alone."""
