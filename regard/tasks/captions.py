@@ -44,8 +44,8 @@ class CaptionTask:
     encoder: FrozenEncoder | None = None
     longest = sys.maxsize  # words of a training caption; longer ones are left out
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self.tokenizer = tokenizer
+    def __init__(self, settings: Any, tokenizer: Tokenizer) -> None:
+        self.settings, self.tokenizer = settings, tokenizer
         self._examples: dict[Split, tuple[list[int], list[list[int]]]] = {}
 
     def count(self, split: Split) -> int:
@@ -143,10 +143,6 @@ class ShapesTask(CaptionTask):
     Settings = ShapesSettings
     side = SIDE
 
-    def __init__(self, settings: ShapesSettings, tokenizer: Tokenizer) -> None:
-        super().__init__(tokenizer)
-        self.settings = settings
-
     @classmethod
     def create(cls, settings: ShapesSettings) -> Self:
         words = " ".join(["a above left of", *COLOURS, *SHAPES])
@@ -213,9 +209,8 @@ class Flickr8kTask(CaptionTask):
     def __init__(
         self, settings: Flickr8kSettings, tokenizer: Tokenizer, encoder: FrozenEncoder | None
     ) -> None:
-        super().__init__(tokenizer)
-        self.settings, self.encoder = settings, encoder
-        self.side, self.longest = settings.side, settings.longest
+        super().__init__(settings, tokenizer)
+        self.encoder, self.side, self.longest = encoder, settings.side, settings.longest
 
     @classmethod
     def create(cls, settings: Flickr8kSettings) -> Self:
