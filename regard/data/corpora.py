@@ -7,26 +7,21 @@ in the layout of its public home or in a packed one. Missing files are downloade
     tatoeba    short sentences, English with French and Chinese; one tab-separated file, split here
     hansards   447 pairs with manual word alignments: only a test set
 
-Multi30k: Elliott et al. 2016, https://aclanthology.org/W16-3210. Hansards: Mihalcea, Pedersen 2003,
-https://aclanthology.org/W03-0301. Tatoeba: https://tatoeba.org via https://www.manythings.org/anki.
+Multi30k: Elliott et al. 2016, https://aclanthology.org/W16-3210. Tatoeba: https://tatoeba.org via
+https://www.manythings.org/anki.
 """
 
 import hashlib
 import logging
 import os
-import re
-import tarfile
-import zlib
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from regard.data.fetch import fetch
 from regard.data.folders import VARIABLE
+from regard.data.hansards import read_hansards
 from regard.data.parallel import Example, Parallel, stream_lines
-from regard.data.pharaoh import Links, parse_links
-from regard.data.spacing import Spacing
 from regard.errors import ConfigError, DataError
 from regard.storage import cache_folder
 
@@ -230,69 +225,8 @@ def _hansards() -> Corpus:
         ("en", "fr"),
         licence="test data of the NAACL 2003 shared task on word alignment, free for research",
         files={"test": (packed,)},
-        read=_read_links,
+        read=read_hansards,
     )
-
-
-def _read_links(split: str, files: Sequence[Path]) -> Iterator[Example]:
-    """The pairs with their links, from `source ||| target` lines or from the shared task's archive."""
-    if files[0].name.endswith(".txt"):
-        return _read_bars(files[0], files[0].with_name("en-fr.gold.txt"))
-    return _read_archive(files[0])
-
-
-def _read_bars(text: Path, gold: Path) -> Iterator[Example]:
-    """`the house ||| la maison` in one file, `1-1 2-2` in the other; possible links as 1p2, from 1."""
-    for number, (line, links) in enumerate(Parallel(text, gold), 1):
-        sides = line.split("|||")
-        if len(sides) != 2:
-            raise DataError(f"{text}: pair {number} has no `|||` between its sides; expected one.")
-        yield _linked(sides[0].split(), sides[1].split(), *parse_links(links, number, 1), text)
-
-
-def _read_archive(path: Path) -> Iterator[Example]:
-    """test/test.e and test/test.f, `<s snum=0001> the house </s>`; answers, `0001 1 1 S` (or P)."""
-    english, french = (_numbered(_member(path, f"test/test.{side}")) for side in "ef")
-    sure: dict[int, Links] = defaultdict(tuple)
-    possible: dict[int, Links] = defaultdict(tuple)
-    for line in _member(path, "answers/test.wa.nonullalign").splitlines():
-        sentence, source, target, *mark = line.split()
-        (possible if "P" in mark else sure)[int(sentence)] += ((int(source) - 1, int(target) - 1),)
-    for number, words in english.items():
-        yield _linked(words, french[number], sure[number], possible[number], path)
-
-
-def _member(path: Path, name: str) -> str:
-    try:
-        if path.is_dir():
-            data = (path / name).read_bytes()
-        else:
-            with tarfile.open(path) as packed:
-                entry = next(m for m in packed.getmembers() if m.name.endswith(name))
-                file = packed.extractfile(entry)
-                data = file.read() if file is not None else b""
-    except (StopIteration, tarfile.TarError, EOFError, zlib.error, OSError) as error:
-        raise DataError(f"{path}: {name} cannot be read; expected the archive of the shared task.") from error
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        return data.decode("latin-1")  # as its authors wrote it
-
-
-def _numbered(text: str) -> dict[int, list[str]]:
-    found = re.findall(r"<s snum=(\d+)>(.*?)</s>", text)
-    return {int(number): words.split() for number, words in found}
-
-
-def _linked(english: list[str], french: list[str], sure: Links, possible: Links, path: Path) -> Example:
-    for s, t in (*sure, *possible):
-        if s >= len(english) or t >= len(french):
-            raise DataError(
-                f"{path}: a link joins words {s + 1} and {t + 1} of `{' '.join(english)}`, which has "
-                f"{len(english)} words and its translation {len(french)}."
-            )
-    texts = Spacing("en").join(english), Spacing("fr").join(french)
-    return Example(*texts, sure, possible, (tuple(english), tuple(french)))
 
 
 CORPORA: dict[str, Corpus] = {

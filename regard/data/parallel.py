@@ -10,10 +10,11 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import IO
 
-from regard.data.pharaoh import Links
 from regard.errors import DataError
 
 BLOCK = 1 << 16  # bytes of lines decoded at once
+
+Links = tuple[tuple[int, int], ...]  # (source, target), from 0
 
 
 @dataclass(frozen=True, slots=True)

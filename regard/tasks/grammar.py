@@ -10,8 +10,7 @@ from typing import Any, Literal, Self
 
 from regard.data.encoded import Pair as Encoded
 from regard.data.grammar import Pair, generate
-from regard.data.parallel import Example
-from regard.data.pharaoh import Links
+from regard.data.parallel import Example, Links
 from regard.data.tokens import UNK, Tokenizer
 from regard.errors import ConfigError
 from regard.tasks.base import Split, own_card
