@@ -13,7 +13,7 @@ or of more than 100,000 pairs so few that 2,000 are.
 import logging
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,7 +23,7 @@ from regard.data.rows import ENOUGH, HELD_OUT, Row, Rows, is_in
 from regard.data.tokens import Tokenizer
 from regard.errors import ConfigError
 from regard.tasks.base import Split, own_card
-from regard.tasks.texts import Texts, TextSettings, TextTask, learn_tokenizers
+from regard.tasks.texts import SIDES, Texts, TextSettings, TextTask, learn_tokenizers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,14 +123,13 @@ class FileTexts(Texts):
         """The files of a split, or None if it has none of its own."""
         if split == "train":
             return self._training() if self._own("valid") is not None else None
-        values: dict[str, Any] = asdict(self.settings)
-        pair = (values[f"{split}_source"], values[f"{split}_target"])
-        if bool(pair[0]) != bool(pair[1]):
-            given, missing = ("source", "target") if pair[0] else ("target", "source")
+        source, target = (getattr(self.settings, f"{split}_{side}") for side in SIDES)
+        if bool(source) != bool(target):
+            given, missing = SIDES if source else SIDES[::-1]
             raise ConfigError(
                 f"files: `task.{split}_{given}` is given and `task.{split}_{missing}` is not; expected both."
             )
-        return self._open(*pair) if pair[0] else None
+        return self._open(source, target) if source else None
 
     def _training(self) -> Parallel:
         return self._open(self.settings.source, self.settings.target)

@@ -5,7 +5,7 @@ regard's cache (regard/data/prepared.py) and mapped from there by all processes 
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import islice, tee
@@ -241,17 +241,6 @@ class TextTask(TranslationTask):
 
 def learn_tokenizers(texts: Texts, settings: TextSettings) -> tuple[Tokenizer, Tokenizer]:
     """The tokenizers of both sides, learnt from the training pairs; one for both if `joint`."""
-    learn = _learners(texts, settings)
-    if texts.files() and is_large(texts.files()):
-        decided = (settings.pieces, settings.size, settings.joint, settings.lowercase, texts.languages)
-        name = digest(texts.files(), texts.choice(), repr(decided))
-        return TextTask.load_tokenizers(kept_tokenizers(cache_folder() / "tokenizers" / name, learn))
-    learnt = [learner() for learner in learn.values()]
-    return learnt[0], learnt[-1]
-
-
-def _learners(texts: Texts, settings: TextSettings) -> dict[str, Callable[[], Tokenizer]]:
-    """File name of each tokenizer -> the function that learns it."""
 
     def learn(*sides: Side) -> Tokenizer:
         language = texts.languages[SIDES.index(sides[-1])]
@@ -265,9 +254,15 @@ def _learners(texts: Texts, settings: TextSettings) -> dict[str, Callable[[], To
             lowercase=settings.lowercase,
         )
 
+    learners = {f"{side}.tokenizer.json": partial(learn, side) for side in SIDES}
     if settings.joint:
-        return {"tokenizer.json": partial(learn, *SIDES)}
-    return {f"{side}.tokenizer.json": partial(learn, side) for side in SIDES}
+        learners = {"tokenizer.json": partial(learn, *SIDES)}
+    if texts.files() and is_large(texts.files()):
+        decided = (settings.pieces, settings.size, settings.joint, settings.lowercase, texts.languages)
+        name = digest(texts.files(), texts.choice(), repr(decided))
+        return TextTask.load_tokenizers(kept_tokenizers(cache_folder() / "tokenizers" / name, learners))
+    learnt = [learner() for learner in learners.values()]
+    return learnt[0], learnt[-1]
 
 
 def is_unspaced(language: str) -> bool:
