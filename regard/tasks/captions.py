@@ -1,7 +1,7 @@
 """Pictures and sentences about them: embedded scenes of coloured shapes, and Flickr8k.
 
-An example is a picture with one of its captions. Pictures come to a model as pixels, or as annotations that a
-frozen encoder made beforehand (`encoder`), once and for all.
+An example is a picture with one of its captions. A model reads the pixels, or annotations that a frozen
+encoder (`encoder`) computes once, before training.
 """
 
 import sys

@@ -1,12 +1,12 @@
-"""Translation learnt from a public corpus by name: Multi30k, Tatoeba; test sets to measure it on.
+"""Translation, learnt from a public corpus chosen by name (Multi30k, Tatoeba); and test sets for evaluation.
 
     [task]
     name = "corpus"
     corpus = "multi30k-en-de"    # multi30k-en-fr, tatoeba-en-fr, tatoeba-en-zh
     data = "corpora"             # the folder that holds it; empty: REGARD_DATA
 
-A corpus that lies in no folder is fetched from its home (see regard/data/corpora.py). Some have no training
-sentences; a model of another corpus is measured on them, `regard evaluate RUN --on hansards`: hansards, whose
+A corpus that is not found in a folder is downloaded (see regard/data/corpora.py). Some corpora are test sets
+only; evaluate a model of another corpus on them with `regard evaluate RUN --on hansards`: hansards, whose
 words are aligned by hand, and the later test sets of Multi30k (multi30k-en-de-2017, -2018, -mscoco; en-fr).
 """
 

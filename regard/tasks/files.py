@@ -1,4 +1,4 @@
-"""Translation learnt from your own files: two of them, one sentence a line, plain or .gz.
+"""Translation, learnt from two files of your own: one sentence per line, plain or .gz.
 
     [task]
     name = "files"
@@ -6,8 +6,8 @@
     target = "train.fr"
     target_language = "fr"
 
-Validation and test files can be given likewise. Without them, every 50th training pair is held out for both,
-or of more than 100,000 pairs so few that 2,000 are.
+Validation and test files can be given in the same way. Without them, every 50th training pair is held out for
+both; of more than 100,000 pairs, only 2,000 are.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""The embedded corpus as a task: English to French or Chinese, with gold links, without a download."""
+"""The embedded corpus: English to French or Chinese, with gold links. It needs no download."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence

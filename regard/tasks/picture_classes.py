@@ -1,15 +1,15 @@
-"""Pictures to be named: which of some classes a picture is of.
+"""Picture classification: drawn scenes, Fashion-MNIST or CIFAR-10.
 
     [task]
     name = "picture-classes"
-    corpus = "shapes"     # drawn by the machine itself; or "fashion-mnist", "cifar10"
+    corpus = "shapes"     # generated, no data needed; or "fashion-mnist", "cifar10"
     data = "/data"        # the folder that holds the data set; empty: REGARD_DATA
 
     loss = -Σ log p(class | picture)
 
-A drawn scene has one coloured shape among up to eight grey ones; its class is the coloured one's shape. What
-matters is small, and what surrounds it tells something else. Of the data sets, the last pictures of the
-training part are held out for validation.
+A drawn scene has one coloured shape among up to eight grey ones; its class is the shape of the coloured one.
+The object is small, and what surrounds it misleads. From the training part of a data set, the last pictures
+are held out for validation.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,8 @@
-"""Pictures to be made: CIFAR-10, and drawn pairs of coloured shapes for machines without data.
+"""Picture generation: CIFAR-10, and drawn pairs of coloured shapes, which need no data.
 
-An example is a picture and its class. What a model minimises on them is its own affair (a GAN's players have
-a loss each): the task hands it pictures from -1 to 1 and sums what comes back. Pictures that were held out
-have no loss, so there is no validation; `evaluate/pictures.py` measures what a model draws.
+An example is a picture and its class. A model has its own loss (in a GAN, each player has one): the task
+passes it pictures scaled to [-1, 1] and sums the losses that it returns. Held-out pictures have no loss, so
+there is no validation; `evaluate/pictures.py` measures generated pictures.
 """
 
 from collections.abc import Sequence

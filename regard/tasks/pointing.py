@@ -2,8 +2,8 @@
 
 The points are uniform in the unit square (numbers in the unit interval, for sorting), in random order. Sets
 of different sizes share a batch. Example numbers are seeds: a set is a function of its split and number
-alone. The answers to many training sets are found while training (data/solving.py). What an answer is, also
-for degenerate sets, is told in data/geometry.py.
+alone. A large training set is solved in the background while the model trains (data/solving.py).
+data/geometry.py defines the answers, also for degenerate sets.
 
 Vinyals, Fortunato, Jaitly. Pointer networks. 2015.
 https://arxiv.org/abs/1506.03134

@@ -3,9 +3,9 @@
     step       1        2       …    P        P + 1
     symbols    k₁ v₁    k₂ v₂   …    k_P v_P   k_j blank        label: v_j
 
-The keys of a sequence are distinct, so the answer stands at one place alone and where a model looks can be
-checked. A recurrent state must hold all pairs at once; tapes keep each where it was written. The training
-sequences have `shortest` to `longest` pairs, the test asks each of `asked`, longer ones too.
+The keys of a sequence are distinct, so the answer is in one place only, and where a model looks can be
+checked. A recurrent state must hold all pairs at once; a tape keeps each where it was written. Training
+sequences have `shortest` to `longest` pairs; the test has every number in `asked`, larger ones too.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Reverse and relabel: random symbols, to be written backwards under another alphabet.
+"""Reverse and relabel: write random symbols backwards, in another alphabet.
 
 The right alignment is the anti-diagonal, so attention can be checked word by word; and the sentence cannot be
 guessed from its beginning, so a model without attention must carry all of it in one vector.

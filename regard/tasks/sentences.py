@@ -2,8 +2,8 @@
 
     loss = -Σ_t log p(w_t | w_1, …, w_{t-1}),   perplexity = exp(loss / words), end marks counted
 
-The texts are those of the task `language`; here nothing is known of the sentence before. A model is called
-with a `StreamBatch` whose targets are whole sentences. The units of `train.batch` are words, filling counted.
+The texts are those of the task `language`, but no sentence depends on the one before. A model is called with
+a `StreamBatch` whose targets are whole sentences. The units of `train.batch` are words, padding included.
 """
 
 from regard.data.ptb import EOS

@@ -1,4 +1,4 @@
-"""The embedded stories as a task: where is the person, where is the thing; without a download."""
+"""The embedded stories: where is the person, where is the thing? They need no download."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
