@@ -78,7 +78,7 @@ def read_cifar10(data: str = "") -> tuple[dict[str, Photographs], str]:
 
 
 def _unpack(path: Path) -> dict[str, Photographs]:
-    with reading(path, "a whole file. Perhaps copy it again.", kind="CIFAR-10"):
+    with reading(path, "a whole file. Try copying it again.", kind="CIFAR-10"):
         parts = {PACKED: _packed, BINARY: _binary, PYTHON: _python}[path.name](path)
     for split, (pictures, labels) in parts.items():
         if not len(pictures) or pictures.shape[1:] != (SIDE, SIDE, 3) or len(pictures) != len(labels):

@@ -74,21 +74,21 @@ def locate(corpus: Corpus, file: PublicFile, data: str = "") -> Path:
     given = data or os.environ.get(VARIABLE, "")
     roots = [Path(given)] if given else []
     if given and not roots[0].is_dir():
-        raise DataError(f"corpus: the data folder {given} does not exist; expected {file.path} or so in it.")
+        raise DataError(f"corpus: the data folder {given} does not exist; expected one with {file.path}.")
     for root in [*roots, kept := cache_folder() / "data"]:
         for name in (file.path, *file.elsewhere):
             if (root / name).exists():
                 return root / name
     path = (roots[0] if roots else kept) / file.path
     logging.getLogger("regard").warning(
-        "fetching %s of %s from %s\nlicence: %s", path.name, corpus.key, file.url, corpus.licence
+        "downloading %s of %s from %s\nlicence: %s", path.name, corpus.key, file.url, corpus.licence
     )
     try:
         fetch(file.url, path, sha256=file.sha256)
     except DataError as error:
         looked = ", ".join(str(root / file.path) for root in [*roots, kept])
         raise DataError(
-            f"{corpus.key}: {looked} is not there and could not be fetched. {error} "
+            f"{corpus.key}: {looked} was not found, and the download failed. {error} "
             f"Name a folder that holds it with `--data` or {VARIABLE}."
         ) from error
     return path

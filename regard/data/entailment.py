@@ -170,7 +170,7 @@ def _label(name: str, where: str) -> int:
 
 def _some(pairs: list[Pair], path: Path, split: Split) -> list[Pair]:
     if not pairs:
-        raise DataError(f"{path}: no pair belongs to {split}; expected some.")
+        raise DataError(f"{path}: has no {split} pairs; expected one or more.")
     return pairs
 
 

@@ -79,7 +79,7 @@ def _squeezenet(data: str, saved: Path | None) -> SqueezeNet:
     network = SqueezeNet()
     if saved is None:
         path = find_file("squeezenet", [SQUEEZENET], data=data, folders=["squeezenet"], home=HOME)
-        expected = "an .npz file of arrays. Perhaps copy it again."
+        expected = "an .npz file of arrays. Try copying it again."
         with reading(path, expected):
             network.load_original(read_npz(path))
     return network

@@ -30,14 +30,14 @@ def fetch(url: str, path: Path, *, sha256: str | None = None) -> None:
             digest = _download(url, file)
             if sha256 is not None and digest != sha256:
                 raise DataError(
-                    f"{url}: the file has the SHA-256 digest {digest}; expected {sha256}. It was changed at "
-                    "its home or on the way, and is not used."
+                    f"{url}: the file has the SHA-256 digest {digest}; expected {sha256}. The file "
+                    "has changed at its home or was damaged on the way; it is not kept."
                 )
     except OSError as error:
         raise _explain(error, url, path) from error
     if sha256 is None:
         logging.getLogger("regard").warning(
-            "%s: fetched, SHA-256 %s (the file changes from time to time, so no digest was expected).",
+            "%s: downloaded, SHA-256 %s (not checked: the file changes from time to time).",
             path,
             digest,
         )
@@ -73,7 +73,7 @@ def _explain(error: OSError, url: str, path: Path) -> DataError:
         return DataError(f"{url}: the network cannot be reached; put the file at {path}.")
     if isinstance(error, URLError):
         why = str(getattr(reason, "strerror", None) or reason).lower()
-        return DataError(f"{url}: cannot be fetched ({why}); put the file at {path}.")
+        return DataError(f"{url}: cannot be downloaded ({why}); put the file at {path}.")
     if isinstance(error, ConnectionError):
         return DataError(f"{url}: the connection was cut; try again.")
     if error.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -82,7 +82,7 @@ class Solving:
 
     def _start(self, processes: int) -> list[subprocess.Popen[bytes]]:
         sets = self.sets
-        print(f"{sets.question}: {self.count:,} point sets are solved while training", file=sys.stderr)
+        print(f"{sets.question}: solving {self.count:,} point sets while training", file=sys.stderr)
         own = [sets.question, sets.key, str(sets.shortest), str(sets.longest), sets.spread]
         own += [str(self.folder), str(self.count)]
         return [

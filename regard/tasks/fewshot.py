@@ -61,7 +61,7 @@ class FewShotSettings:
             if not numbers or min(numbers) < 1 or max(numbers) >= DRAWINGS:
                 raise ConfigError(
                     f"few-shot: `{name}` has {list(numbers)}; expected numbers of 1 to {DRAWINGS - 1}, since "
-                    f"a class has {DRAWINGS} drawings and one is asked for."
+                    f"a class has {DRAWINGS} drawings and one of them is the query."
                 )
         if not 1 <= self.queries <= DRAWINGS - max(self.shots):
             raise ConfigError(

@@ -115,7 +115,7 @@ class Cifar10Task(PictureTask):
         train, test = (torch.arange(len(parts[name].labels)) for name in ("train", "test"))
         if valid >= len(train):
             raise ConfigError(
-                f"cifar10: `valid` has {valid}; expected fewer than {len(train)}, all there are."
+                f"cifar10: `valid` has {valid}; expected fewer than the {len(train)} training pictures."
             )
         held = torch.arange(valid) * len(train) // valid
         kept = torch.ones(len(train), dtype=torch.bool).index_fill(0, held, False)

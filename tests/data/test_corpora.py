@@ -190,14 +190,14 @@ def test_an_unknown_corpus_is_answered_with_those_there_are():
 
 def test_a_data_folder_that_does_not_exist_is_told(tmp_path):
     with pytest.raises(
-        DataError, match=r"the data folder .*nowhere does not exist; expected multi30k/val\.en\.gz"
+        DataError, match=r"the data folder .*nowhere does not exist; expected one with multi30k/val\.en\.gz"
     ):
         list(find_corpus("multi30k-en-de").stream("valid", str(tmp_path / "nowhere")))
 
 
 def test_what_is_not_there_and_cannot_be_fetched_is_told_with_its_licence(tmp_path, caplog):
     with pytest.raises(
-        DataError, match=r"is not there and could not be fetched.*--data.* or REGARD_DATA"
+        DataError, match=r"was not found, and the download failed\. .*--data.* or REGARD_DATA"
     ) as told:
         list(find_corpus("multi30k-en-de").stream("valid", str(tmp_path)))
     assert f"{tmp_path}/multi30k/val.en.gz, {tmp_path}/cache/data/multi30k/val.en.gz" in str(told.value)

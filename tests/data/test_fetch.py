@@ -55,7 +55,7 @@ def test_a_file_arrives_whole_in_a_new_folder(home, tmp_path):
 
 def test_the_digest_of_a_file_that_changes_is_told(home, tmp_path, caplog):
     fetch(f"{home}/file", tmp_path / "file")
-    assert f"fetched, SHA-256 {DIGEST}" in caplog.text
+    assert f"downloaded, SHA-256 {DIGEST}" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_refused_connection_is_told(tmp_path):
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
     with pytest.raises(
-        DataError, match=r"cannot be fetched \(connection refused\); put the file at .*file\."
+        DataError, match=r"cannot be downloaded \(connection refused\); put the file at .*file\."
     ):
         fetch(f"http://127.0.0.1:{port}/file", tmp_path / "file")
 

@@ -250,7 +250,7 @@ def test_damaged_weights_are_a_sentence(tmp_path):
         build_encoder("squeezenet", data=str(tmp_path))
     assert str(error.value) == (
         f"{path}: cannot be read (File is not a zip file); expected an .npz file of arrays. "
-        "Perhaps copy it again."
+        "Try copying it again."
     )
 
 
