@@ -17,7 +17,6 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any, Literal, NamedTuple, Self
@@ -28,7 +27,7 @@ from torch import Tensor
 from regard.data.folders import find_file
 from regard.data.parallel import stream_lines
 from regard.data.tensor_batch import TensorBatch
-from regard.data.tokens import Tokenizer
+from regard.data.tokens import split_words
 from regard.errors import DataError
 
 Split = Literal["train", "valid", "test"]
@@ -80,14 +79,9 @@ class PairTextBatch(TensorBatch):
         )
 
 
-@cache
-def _cutter() -> Tokenizer:
-    return Tokenizer.train((), kind="words", lowercase=True)
-
-
 def cut(sentence: str) -> tuple[str, ...]:
     """A sentence as lower-cased words."""
-    return tuple(_cutter().pieces(sentence))
+    return tuple(split_words(sentence.lower()))
 
 
 def row_pair(cells: Sequence[Any], names: Sequence[str]) -> Pair:

@@ -28,7 +28,7 @@ from regard.data.ptb import EOS, read_ptb, sentences_to_words
 from regard.data.rows import Rows, no_rows, require_dataset
 from regard.data.sentences import Sentences
 from regard.data.text_windows import StreamBatch, WordStream
-from regard.data.tokens import Tokenizer
+from regard.data.tokens import split_words
 from regard.data.wordlist import UNKNOWN, WordList
 from regard.errors import DataError, check_sizes
 from regard.tasks.base import SPLITS, Loss, Split, WordListTask, own_card
@@ -176,5 +176,4 @@ def words_of_rows(dataset: Any, settings: WordSettings, column: str) -> dict[Spl
 
 def cut_lines(lines: Iterable[str]) -> list[list[str]]:
     """The lines as lower-cased words; lines without words are left out."""
-    cutter = Tokenizer.train((), kind="words", lowercase=True)
-    return [words for line in lines if (words := cutter.pieces(line))]
+    return [words for line in lines if (words := split_words(line.lower()))]

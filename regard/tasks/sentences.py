@@ -9,7 +9,7 @@ a `StreamBatch` whose targets are whole sentences. The units of `train.batch` ar
 from regard.data.ptb import EOS
 from regard.data.sentences import Sentences
 from regard.data.text_windows import StreamBatch
-from regard.data.tokens import Tokenizer
+from regard.data.tokens import split_words
 from regard.data.wordlist import UNKNOWN
 from regard.errors import DataError
 from regard.tasks.base import Split, own_card
@@ -41,7 +41,7 @@ class SentenceTask(WordTask[Sentences]):
 
     def read(self, text: str) -> tuple[list[str], StreamBatch]:
         """A user's sentence: its words as the model knows them, and a batch of it alone."""
-        words = [known for piece in CUTTER.pieces(text) if (known := self._known(piece)) is not None]
+        words = [known for piece in split_words(text) if (known := self._known(piece)) is not None]
         if not words:
             raise DataError("sentences: the text has no words; expected a sentence.")
         return words, self.cut([*words, EOS]).batch([0])
@@ -52,6 +52,3 @@ class SentenceTask(WordTask[Sentences]):
             if word in self.words:
                 return word
         return UNKNOWN if any(letter.isalnum() for letter in piece) else None
-
-
-CUTTER = Tokenizer.train((), kind="words")
