@@ -118,7 +118,7 @@ def _python(path: Path) -> dict[str, Photographs]:
     needs("train", "numpy")
     found = {}
     for split, files in _members(path).items():
-        batches = [_ArraysAlone(io.BytesIO(file)).load() for file in files]
+        batches = [_ArraysAlone(io.BytesIO(file), encoding="bytes").load() for file in files]
         found[split] = Photographs(
             _planes(torch.cat([torch.from_numpy(each[b"data"]) for each in batches])),
             torch.cat([torch.as_tensor(each[b"labels"]).long() for each in batches]),
@@ -130,9 +130,6 @@ class _ArraysAlone(pickle.Unpickler):
     """Reads pickles of plain values and NumPy arrays and refuses any other name in them."""
 
     ALLOWED = ("_reconstruct", "ndarray", "dtype", "encode")
-
-    def __init__(self, file: io.BytesIO) -> None:
-        super().__init__(file, encoding="bytes")
 
     def find_class(self, module: str, name: str) -> Any:
         if name not in self.ALLOWED or module.partition(".")[0] not in ("numpy", "_codecs"):

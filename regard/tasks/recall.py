@@ -8,6 +8,7 @@ checked. A recurrent state must hold all pairs at once; a tape keeps each where 
 sequences have `shortest` to `longest` pairs; the test has every number in `asked`, larger ones too.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
@@ -126,22 +127,20 @@ class RecallTask(SettledTask):
 
     def read(self, text: str) -> Recall:
         """A user's sequence: pairs `key=value`, then the queried key, as in "3=7 5=1 3"."""
-        *pairs, asked = [word.split("=") for word in text.split()] or [[""]]
-        keys = [pair[0] for pair in pairs]
         settings = self.settings
-        right = all(len(pair) == 2 and _below(pair[0], settings.keys) for pair in pairs)
-        right = right and all(_below(pair[1], settings.values) for pair in pairs)
-        if not right or len(set(keys)) < len(keys) or len(asked) != 1 or asked[0] not in keys:
+        found = re.fullmatch(r"(?:\d+=\d+ )+(\d+)", " ".join(text.split()))
+        pairs = tuple((int(k), int(v)) for k, v in re.findall(r"(\d+)=(\d+)", text))
+        keys = [k for k, _ in pairs]
+        right = len(set(keys)) == len(keys) and all(
+            k < settings.keys and v < settings.values for k, v in pairs
+        )
+        if not found or not right or int(found[1]) not in keys:
             raise DataError(
                 f"key-value: {text!r} is not a sequence; expected pairs key=value with distinct keys below "
                 f"{settings.keys} and values below {settings.values}, then one of the keys: 3=7 5=1 3"
             )
-        return Recall(tuple((int(k), int(v)) for k, v in pairs), keys.index(asked[0]))
+        return Recall(pairs, keys.index(int(found[1])))
 
     def loss(self, model: nn.Module, batch: LabelledBatch) -> Loss:
         """Cross-entropy of the value, summed over sequences."""
         return class_loss(model(batch), batch.labels)
-
-
-def _below(word: str, limit: int) -> bool:
-    return word.isdecimal() and int(word) < limit
