@@ -45,7 +45,7 @@ class TextSettings:
     r_drop: float = 0.0  # R-Drop: how strongly two passes under different dropout must agree
     bpe_dropout: float = 0.0  # share of byte-pair merges left out of training text at random
     bpe_samples: int = 8  # how often training text is cut that way; epochs take turns
-    reversed_epochs: int = 0  # the first epochs, this many, also train target to source
+    reversed_epochs: int = 0  # number of first epochs that also train target to source
 
     def __post_init__(self) -> None:
         if self.joint and self.pieces != "bpe":

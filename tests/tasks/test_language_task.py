@@ -57,9 +57,9 @@ def test_a_text_of_ones_own_is_cut_into_words_and_split_by_lines(tmp_path):
 
 
 def test_settings_that_cannot_be_are_named():
-    with pytest.raises(ConfigError, match=r"^language: `task\.context` has 0; expected 1 or more\.$"):
+    with pytest.raises(ConfigError, match=r"^language: `context` has 0; expected 1 or more\.$"):
         LanguageSettings(context=0)
-    with pytest.raises(ConfigError, match=r"^language: `task\.predict` has -1; expected 1 or more\.$"):
+    with pytest.raises(ConfigError, match=r"^language: `predict` has -1; expected 1 or more\.$"):
         LanguageSettings(predict=-1)
 
 
