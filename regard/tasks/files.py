@@ -113,11 +113,10 @@ class FileTexts(Texts):
 
     def stream(self, split: Split) -> Iterator[Example]:
         own = self._own(split) or (self._own("valid") if split == "test" else None)
-        if own is not None:
-            return (Example(*pair) for pair in own)
-        pairs = self._training()
-        numbered = enumerate(pairs, 1)
-        return (Example(*pair) for number, pair in numbered if is_in(split, number, pairs.count))
+        pairs = own or self._training()
+        for number, pair in enumerate(pairs, 1):
+            if own is not None or is_in(split, number, pairs.count):
+                yield Example(*pair)
 
     def _own(self, split: str) -> Parallel | None:
         """The files of a split, or None if it has none of its own."""

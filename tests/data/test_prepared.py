@@ -155,7 +155,7 @@ def fail(number):
 
 
 def test_a_process_that_was_killed_is_named():
-    with forks(), pytest.raises(DataError, match=r"process \d+, which prepared text, was killed; .*is kept"):
+    with forks(), pytest.raises(DataError, match=r"process \d+, which prepared text, was killed, .*is kept"):
         list(workers.spread(kill, [(1,), (2,)], processes=2))
 
 
