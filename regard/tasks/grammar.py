@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice
-from pathlib import Path
 from random import Random
 from typing import Any, Literal, Self
 
@@ -48,8 +47,7 @@ class GrammarTask(TranslationTask):
     Settings = GrammarSettings
 
     def __init__(self, settings: GrammarSettings, source: Tokenizer, target: Tokenizer) -> None:
-        super().__init__(source, target, smoothing=settings.smoothing)
-        self.settings = settings
+        super().__init__(settings, source, target)
         self.languages = ("en", settings.target)
 
     @classmethod
@@ -68,10 +66,6 @@ class GrammarTask(TranslationTask):
         )
         task._examples["train"] = examples
         return task
-
-    @classmethod
-    def restore(cls, settings: GrammarSettings, folder: Path) -> Self:
-        return cls(settings, *cls.load_tokenizers(folder))
 
     def read(self, split: Split) -> Sequence[Example]:
         return make_examples(self.settings, split)

@@ -6,7 +6,6 @@ guessed from its beginning, so a model without attention must carry all of it in
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
 from typing import Self
 
@@ -47,10 +46,6 @@ class ReverseTask(TranslationTask):
     Settings = ReverseSettings
     languages = ("symbols", "symbols")
 
-    def __init__(self, settings: ReverseSettings, source: Tokenizer, target: Tokenizer) -> None:
-        super().__init__(source, target, smoothing=settings.smoothing)
-        self.settings = settings
-
     @classmethod
     def create(cls, settings: ReverseSettings) -> Self:
         if not 2 <= settings.symbols <= len(ALPHABET):
@@ -60,10 +55,6 @@ class ReverseTask(TranslationTask):
         every = [" ".join(ALPHABET[: settings.symbols])]
         tokenizer = Tokenizer.train(every, kind="words", language="symbols", lowercase=True)
         return cls(settings, tokenizer, tokenizer)
-
-    @classmethod
-    def restore(cls, settings: ReverseSettings, folder: Path) -> Self:
-        return cls(settings, *cls.load_tokenizers(folder))
 
     def read(self, split: Split) -> Sequence[Example]:
         settings = self.settings

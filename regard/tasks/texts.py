@@ -59,7 +59,7 @@ class TextSettings:
                 f"task: `bpe_dropout` has {dropout} and `pieces` {self.pieces!r}; expected 'bpe'."
             )
         check_sizes("task", self, "bpe_samples")
-        check_sizes("task", self, "reversed_epochs", least=0)
+        check_sizes("task", self, "r_drop", "reversed_epochs", least=0)
         if self.reversed_epochs and not self.joint:
             raise ConfigError(
                 f"task: `reversed_epochs` has {self.reversed_epochs} and `joint` is false; expected one "
@@ -91,8 +91,8 @@ class TextTask(TranslationTask):
     settings: TextSettings
 
     def __init__(self, settings: TextSettings, texts: Texts, source: Tokenizer, target: Tokenizer) -> None:
-        super().__init__(source, target, smoothing=settings.smoothing, r_drop=settings.r_drop)
-        self.settings, self.texts, self.languages = settings, texts, texts.languages
+        super().__init__(settings, source, target)
+        self.r_drop, self.texts, self.languages = settings.r_drop, texts, texts.languages
         self._recut: dict[int, EncodedPairs] = {}
 
     @classmethod

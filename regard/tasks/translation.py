@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 import torch.nn.functional as F
@@ -29,22 +29,23 @@ class TranslationTask:
     gives: ClassVar[str] = "sentence pairs"
     takes_half: ClassVar[bool] = True  # the loss is computed in float32 whatever the dtype of the scores
     languages: tuple[str, str]
+    r_drop: float = 0.0  # weight of the divergence between two passes with different dropout
 
-    def __init__(
-        self, source: Tokenizer, target: Tokenizer, *, smoothing: float = 0.0, r_drop: float = 0.0
-    ) -> None:
-        """`smoothing` is the share of each target's mass that training spreads over the vocabulary, `r_drop`
-        the weight of the divergence between two passes with different dropout."""
+    def __init__(self, settings: Any, source: Tokenizer, target: Tokenizer) -> None:
+        """`settings.smoothing` is the share of each target's mass that training spreads over all words."""
+        smoothing = settings.smoothing
         if not 0.0 <= smoothing < 1.0:
             raise ConfigError(f"task: `smoothing` has {smoothing}; expected 0 or more, and less than 1.")
-        if r_drop < 0.0:
-            raise ConfigError(f"task: `r_drop` has {r_drop}; expected 0 or more.")
         shared = source is target
         self.source = Tokenizer.of(source)
         self.target = self.source if shared else Tokenizer.of(target)
-        self.smoothing, self.r_drop = smoothing, r_drop
+        self.settings, self.smoothing = settings, smoothing
         self._examples: dict[Split, Sequence[Example]] = {}
         self._encoded: dict[Split, EncodedPairs] = {}
+
+    @classmethod
+    def restore(cls, settings: Any, folder: Path) -> Self:
+        return cls(settings, *cls.load_tokenizers(folder))
 
     def read(self, split: Split) -> Sequence[Example]:
         """Read or make the examples of a split; called once per split."""

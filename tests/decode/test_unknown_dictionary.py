@@ -1,5 +1,7 @@
 """Unknown words through a dictionary: learnt from alignments, or read from a file."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -59,7 +61,8 @@ class Pairs(TranslationTask):
     def __init__(self, pairs=PAIRS):
         self.pairs = pairs
         sides = zip(*pairs, strict=True)
-        super().__init__(*(Tokenizer.train(side, kind="words", minimum=2) for side in sides))
+        settings = SimpleNamespace(smoothing=0.0)
+        super().__init__(settings, *(Tokenizer.train(side, kind="words", minimum=2) for side in sides))
 
     def read(self, split):
         return [Example(*pair) for pair in self.pairs]
