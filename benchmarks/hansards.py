@@ -85,7 +85,7 @@ def hansards(data: str) -> tuple[list[Words], list[Gold]]:
         assert pair.words is not None
         source, target = ([word.lower() for word in side] for side in pair.words)
         pairs.append((source, target))
-        gold.append(Gold(_links(pair.sure), _links(pair.possible)))
+        gold.append(Gold(_links(pair.links or ()), _links(pair.possible)))
     return pairs, gold
 
 

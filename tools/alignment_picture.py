@@ -9,9 +9,9 @@ from collections import defaultdict
 from pathlib import Path
 
 import regard
+from regard.data.parallel import Example
 from regard.systems.translation_system import Translated, TranslationSystem
 from regard.tasks.grammar import GrammarSettings, make_examples
-from regard.tasks.translation import Example
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 OUT = (PICTURES / "alignment.png", PICTURES / "model-rnnsearch.png")

@@ -101,7 +101,7 @@ class Text:
 
         if not self.corpus:
             pairs = counted(*self.paths())
-            return pairs.total(), pairs.bytes
+            return pairs.count, pairs.bytes
         sizes = [
             len(pair.source.encode()) + len(pair.target.encode())
             for pair in find_corpus(self.corpus).stream("train", self.data)

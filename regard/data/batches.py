@@ -21,7 +21,8 @@ from regard.errors import ConfigError, DataError
 from regard.extras import needs
 
 ROUND_LENGTHS, ROUND_ROWS = 4, 8  # what the shapes of rounded batches are multiples of
-POOL = 1 << 15  # examples that are sorted by length together
+POOL = 1 << 15  # examples that are sorted by length together: more means less padding and less randomness
+SMALL_POOL = 1 << 12  # the same where batches have a fixed number of rows
 CHUNK = 1 << 12  # batches moved at a time
 DRAWN = 1 << 18  # random numbers drawn at a time
 SHARE = 1 << 21  # examples sorted at once by their random numbers
@@ -135,36 +136,31 @@ def in_memory(name: str, size: int) -> Tensor:
     return torch.empty(size, dtype=torch.long)
 
 
-def plan_by_tokens(
-    lengths: Lengths, *, budget: int, epoch: int, seed: int, pool: int = POOL, room: Room = in_memory
-) -> Plan:
+def plan_by_tokens(lengths: Lengths, *, budget: int, epoch: int, seed: int, room: Room = in_memory) -> Plan:
     """One training epoch: batches of similar lengths, each within `budget` tokens, in random order.
 
     The examples are shuffled, cut into pools, sorted by length within a pool and cut into batches; then the
-    batches are shuffled. A larger pool means less padding and less randomness. Lengths are first rounded up
-    to multiples of four, so that there are many ties to shuffle and few shapes. The plan depends on
-    (seed, epoch) alone and contains every example exactly once. An example larger than the budget is a batch
-    of its own. `room` allocates the large tensors.
+    batches are shuffled. Lengths are first rounded up to multiples of four, so that there are many ties to
+    shuffle and few shapes. The plan depends on (seed, epoch) alone and contains every example exactly once.
+    An example larger than the budget is a batch of its own. `room` allocates the large tensors.
     """
     _check_budget(budget)
-    if pool < 1:
-        raise ConfigError(f"plan_by_tokens: `pool` has {pool}; expected 1 or more.")
     table = _table(lengths)
     order = room("sorted", len(table))
     _shuffle((seed, epoch, 0), order)
     counts: list[int] = []
-    for start in range(0, len(order), pool):
-        rows = order[start : start + pool]
+    for start in range(0, len(order), POOL):
+        rows = order[start : start + POOL]
         sizes = table[rows]
         sizes = sizes + -sizes % ROUND_LENGTHS
         # by the total length, then by the source's; these determine the target's
         similar = lexsort(sizes.sum(1), sizes[:, 0])
-        order[start : start + pool] = rows[similar]
+        order[start : start + POOL] = rows[similar]
         counts += _cut(sizes[similar], budget)
     return _in_random_order(order, torch.tensor(counts, dtype=torch.long), (seed, epoch, 1), room)
 
 
-def plan_by_rows(lengths: Sequence[int], *, rows: int, epoch: int, seed: int, pool: int = 4096) -> Plan:
+def plan_by_rows(lengths: Sequence[int], *, rows: int, epoch: int, seed: int) -> Plan:
     """One training epoch: batches of exactly `rows` examples of similar lengths, in random order.
 
     An incomplete last batch is dropped; fewer than `rows` examples are one batch. The plan depends on
@@ -177,7 +173,7 @@ def plan_by_rows(lengths: Sequence[int], *, rows: int, epoch: int, seed: int, po
     rows = min(rows, max(1, len(order)))
     order = order[: len(order) // rows * rows]
     sizes = torch.as_tensor(lengths, dtype=torch.long)[order]
-    pool = max(rows, pool // rows * rows)
+    pool = max(rows, SMALL_POOL // rows * rows)
     order = order[lexsort(torch.arange(len(order)) // pool, sizes)]
     counts = torch.full((len(order) // rows,), rows)
     return _in_random_order(order, counts, (seed, epoch, 1), in_memory)
@@ -192,9 +188,13 @@ def plan_in_order(lengths: Lengths, *, budget: int) -> Plan:
     return Plan(every, counts.cumsum(0))
 
 
-def in_batches(rows: Sequence[int], batch: int) -> list[list[int]]:
-    """The rows in their order, `batch` at a time."""
-    return [list(rows[start : start + batch]) for start in range(0, len(rows), batch)]
+def in_batches(rows: Sequence[int], batch: int, *, full: bool = False) -> list[list[int]]:
+    """The rows in their order, `batch` at a time.
+
+    `full` drops an incomplete last batch, unless it is the only one.
+    """
+    end = len(rows) // batch * batch if full else 0
+    return [list(rows[start : start + batch]) for start in range(0, end or len(rows), batch)]
 
 
 def _table(lengths: Lengths) -> Tensor | LengthTable:

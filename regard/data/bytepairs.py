@@ -28,6 +28,7 @@ from regard.extras import installed, needs
 BYTES = 256
 NEXT_LINE = 0x85  # a control character that counts as a space
 KEPT_WORDS = 100_000  # size of the cache of words
+DRAWS = 64  # most ways in which BPE dropout cuts one word
 UNASSIGNED = "\x01"  # stands for a character that this Python's Unicode lacks
 
 
@@ -93,15 +94,13 @@ class BytePairs(Cutter):
 class DroppedMerges:
     """Text cut into byte-pairs, each possible merge skipped with probability `share`.
 
-    The first `draws` occurrences of a word are sampled; later ones reuse one of those samples, since frequent
+    The first DRAWS occurrences of a word are sampled; later ones reuse one of those samples, since frequent
     words would take most of the time and show nothing new. The result depends only on the seed and on the
     texts in their order.
     """
 
-    def __init__(
-        self, bytepairs: BytePairs, known: Mapping[str, int], *, share: float, seed: int, draws: int
-    ) -> None:
-        self._bytepairs, self._known, self._share, self._draws = bytepairs, known, share, draws
+    def __init__(self, bytepairs: BytePairs, known: Mapping[str, int], *, share: float, seed: int) -> None:
+        self._bytepairs, self._known, self._share = bytepairs, known, share
         self._random = random.Random(seed)
         self._drawn: dict[str, list[list[int]]] = {}
 
@@ -113,8 +112,8 @@ class DroppedMerges:
 
     def _draw(self, word: str) -> list[int]:
         drawn = self._drawn.setdefault(word, [])
-        if len(drawn) == self._draws:
-            return drawn[int(self._random.random() * self._draws)]
+        if len(drawn) == DRAWS:
+            return drawn[int(self._random.random() * DRAWS)]
         pieces = _merge(list(word), self._bytepairs.ranks, lambda: self._random.random() >= self._share)
         drawn.append([self._known[piece] for piece in pieces])
         return drawn[-1]

@@ -78,7 +78,7 @@ def read_cifar10(data: str = "") -> tuple[dict[str, Photographs], str]:
 
 
 def _unpack(path: Path) -> dict[str, Photographs]:
-    with reading(path, "a whole file. Perhaps copy it again.", kind="CIFAR-10"):
+    with reading(path, "a whole file. Try copying it again.", kind="CIFAR-10"):
         parts = {PACKED: _packed, BINARY: _binary, PYTHON: _python}[path.name](path)
     for split, (pictures, labels) in parts.items():
         if not len(pictures) or pictures.shape[1:] != (SIDE, SIDE, 3) or len(pictures) != len(labels):
@@ -109,25 +109,21 @@ def _unpack_jpeg(path: Path, split: str, arrays: Any) -> Photographs:
 
 def _binary(path: Path) -> dict[str, Photographs]:
     """Rows of a label and three planes of 1,024 bytes: red, green, blue."""
-    rows: dict[str, list[Any]] = {split: [] for split in SPLITS}
-    for name, file in _members(path, ending=".bin"):
-        rows["test" if "test" in name else "train"].append(from_bytes(file).reshape(-1, 1 + 3 * SIDE * SIDE))
-    joined = {split: torch.cat(parts) for split, parts in rows.items()}
-    return {split: Photographs(_planes(each[:, 1:]), each[:, 0].long()) for split, each in joined.items()}
+    joined = {split: from_bytes(b"".join(files)) for split, files in _members(path).items()}
+    rows = {split: each.reshape(-1, 1 + 3 * SIDE * SIDE) for split, each in joined.items()}
+    return {split: Photographs(_planes(each[:, 1:]), each[:, 0].long()) for split, each in rows.items()}
 
 
 def _python(path: Path) -> dict[str, Photographs]:
     needs("train", "numpy")
-    batches: dict[str, list[dict[bytes, Any]]] = {split: [] for split in SPLITS}
-    for name, file in _members(path, containing="_batch"):
-        batches["test" if "test" in name else "train"].append(_ArraysAlone(io.BytesIO(file)).load())
-    return {
-        split: Photographs(
-            _planes(torch.cat([torch.from_numpy(each[b"data"]) for each in parts])),
-            torch.cat([torch.as_tensor(each[b"labels"]).long() for each in parts]),
+    found = {}
+    for split, files in _members(path).items():
+        batches = [_ArraysAlone(io.BytesIO(file), encoding="bytes").load() for file in files]
+        found[split] = Photographs(
+            _planes(torch.cat([torch.from_numpy(each[b"data"]) for each in batches])),
+            torch.cat([torch.as_tensor(each[b"labels"]).long() for each in batches]),
         )
-        for split, parts in batches.items()
-    }
+    return found
 
 
 class _ArraysAlone(pickle.Unpickler):
@@ -135,24 +131,21 @@ class _ArraysAlone(pickle.Unpickler):
 
     ALLOWED = ("_reconstruct", "ndarray", "dtype", "encode")
 
-    def __init__(self, file: io.BytesIO) -> None:
-        super().__init__(file, encoding="bytes")
-
     def find_class(self, module: str, name: str) -> Any:
         if name not in self.ALLOWED or module.partition(".")[0] not in ("numpy", "_codecs"):
             raise DataError(f"cifar10: a pickle has {module}.{name}; expected only arrays and plain values.")
         return super().find_class(module.replace("numpy.core", "numpy._core"), name)
 
 
-def _members(path: Path, *, ending: str = "", containing: str = "") -> list[tuple[str, bytes]]:
-    """Names and contents of the files in an archive, sorted by name."""
+def _members(path: Path) -> dict[str, list[bytes]]:
+    """The contents of an archive's batches by split, in the order of their names."""
+    found: dict[str, list[bytes]] = {split: [] for split in SPLITS}
     with tarfile.open(path, "r:gz") as archive:
-        chosen = [m for m in archive if m.isfile() and m.name.endswith(ending) and containing in m.name]
-        return [
-            (member.name.rpartition("/")[2], opened.read())
-            for member in sorted(chosen, key=lambda member: member.name)
-            if (opened := archive.extractfile(member)) is not None
-        ]
+        for member in sorted(archive, key=lambda member: member.name):
+            name = member.name.rpartition("/")[2]
+            if "_batch" in name and (opened := archive.extractfile(member)) is not None:
+                found["test" if "test" in name else "train"].append(opened.read())
+    return found
 
 
 def _planes(rows: Tensor) -> Pixels:

@@ -7,39 +7,25 @@ in the layout of its public home or in a packed one. Missing files are downloade
     tatoeba    short sentences, English with French and Chinese; one tab-separated file, split here
     hansards   447 pairs with manual word alignments: only a test set
 
-Multi30k: Elliott et al. 2016, https://aclanthology.org/W16-3210. Hansards: Mihalcea, Pedersen 2003,
-https://aclanthology.org/W03-0301. Tatoeba: https://tatoeba.org via https://www.manythings.org/anki.
+Multi30k: Elliott et al. 2016, https://aclanthology.org/W16-3210. Tatoeba: https://tatoeba.org via
+https://www.manythings.org/anki.
 """
 
 import hashlib
 import logging
 import os
-import re
-import tarfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from regard.data.fetch import fetch
 from regard.data.folders import VARIABLE
-from regard.data.parallel import Parallel, stream_lines
-from regard.data.pharaoh import Links, parse_links
+from regard.data.hansards import read_hansards
+from regard.data.parallel import Example, Parallel, stream_lines
 from regard.errors import ConfigError, DataError
 from regard.storage import cache_folder
 
 VALID, TEST = 20, 20  # of every 1000 distinct English sentences of Tatoeba
-
-
-class Sentences(NamedTuple):
-    """One pair of a corpus, with words and links if it is aligned by hand."""
-
-    source: str
-    target: str
-    words: tuple[tuple[str, ...], tuple[str, ...]] | None = None
-    sure: Links = ()
-    possible: Links = ()
 
 
 @dataclass(frozen=True)
@@ -52,7 +38,7 @@ class PublicFile:
     elsewhere: tuple[str, ...] = ()
 
 
-Reader = Callable[[str, Sequence[Path]], Iterator[Sentences]]  # (split, its files)
+Reader = Callable[[str, Sequence[Path]], Iterator[Example]]  # (split, its files)
 
 
 @dataclass(frozen=True)
@@ -61,7 +47,6 @@ class Corpus:
 
     key: str
     languages: tuple[str, str]
-    home: str
     licence: str
     files: Mapping[str, tuple[PublicFile, ...]]  # by split
     read: Reader
@@ -70,7 +55,7 @@ class Corpus:
         """The files of a split, downloaded if they are missing."""
         return [locate(self, file, data) for file in self.files.get(split, ())]
 
-    def stream(self, split: str, data: str = "") -> Iterator[Sentences]:
+    def stream(self, split: str, data: str = "") -> Iterator[Example]:
         """The pairs of a split as a stream, empty if the corpus lacks the split."""
         if split not in self.files:
             return iter(())
@@ -89,21 +74,21 @@ def locate(corpus: Corpus, file: PublicFile, data: str = "") -> Path:
     given = data or os.environ.get(VARIABLE, "")
     roots = [Path(given)] if given else []
     if given and not roots[0].is_dir():
-        raise DataError(f"corpus: the data folder {given} does not exist; expected {file.path} or so in it.")
+        raise DataError(f"corpus: the data folder {given} does not exist; expected one with {file.path}.")
     for root in [*roots, kept := cache_folder() / "data"]:
         for name in (file.path, *file.elsewhere):
             if (root / name).exists():
                 return root / name
     path = (roots[0] if roots else kept) / file.path
     logging.getLogger("regard").warning(
-        "fetching %s of %s from %s\nlicence: %s", path.name, corpus.key, file.url, corpus.licence
+        "downloading %s of %s from %s\nlicence: %s", path.name, corpus.key, file.url, corpus.licence
     )
     try:
         fetch(file.url, path, sha256=file.sha256)
     except DataError as error:
         looked = ", ".join(str(root / file.path) for root in [*roots, kept])
         raise DataError(
-            f"{corpus.key}: {looked} is not there and could not be fetched. {error} "
+            f"{corpus.key}: {looked} was not found, and the download failed. {error} "
             f"Name a folder that holds it with `--data` or {VARIABLE}."
         ) from error
     return path
@@ -146,7 +131,6 @@ def _multi30k(target: str, later: str = "") -> Corpus:
     return Corpus(
         f"multi30k-en-{target}" + (f"-{later}" if later else ""),
         ("en", target),
-        home="https://github.com/multi30k/dataset",
         licence="captions of Flickr30k and their translations: research and education, non-commercial",
         files={
             split: (_caption_file(f"{name}.en"), _caption_file(f"{name}.{target}"))
@@ -156,9 +140,8 @@ def _multi30k(target: str, later: str = "") -> Corpus:
     )
 
 
-def _read_lines(split: str, files: Sequence[Path]) -> Iterator[Sentences]:
-    for source, target in Parallel(files[0], files[1]):
-        yield Sentences(source, target)
+def _read_lines(split: str, files: Sequence[Path]) -> Iterator[Example]:
+    return (Example(*pair) for pair in Parallel(*files))
 
 
 # Tatoeba -------------------------------------------------------------------------------------------
@@ -181,14 +164,13 @@ def _tatoeba(target: str, letters: str) -> Corpus:
     return Corpus(
         f"tatoeba-en-{target}",
         ("en", target),
-        home="https://www.manythings.org/anki/",
         licence="CC-BY 2.0 FR; attribution: tatoeba.org and www.manythings.org/anki",
         files=dict.fromkeys(("train", "valid", "test"), (file,)),
         read=_read_tabs,
     )
 
 
-def _read_tabs(split: str, files: Sequence[Path]) -> Iterator[Sentences]:
+def _read_tabs(split: str, files: Sequence[Path]) -> Iterator[Example]:
     """Lines of English, a tab, the translation, and perhaps an attribution, which is dropped.
 
     All pairs of one English sentence are in one split, so no test sentence is trained on. Validation and test
@@ -207,7 +189,7 @@ def _read_tabs(split: str, files: Sequence[Path]) -> Iterator[Sentences]:
             if key in met:
                 continue
             met.add(key)
-        yield Sentences(english.strip(), translation)
+        yield Example(english.strip(), translation)
     if not found:
         raise DataError(f"{files[0]}: no lines; expected English, a tab, and the translation.")
 
@@ -241,80 +223,10 @@ def _hansards() -> Corpus:
     return Corpus(
         "hansards",
         ("en", "fr"),
-        home="https://web.eecs.umich.edu/~mihalcea/wpt/",
         licence="test data of the NAACL 2003 shared task on word alignment, free for research",
         files={"test": (packed,)},
-        read=_read_links,
+        read=read_hansards,
     )
-
-
-def _read_links(split: str, files: Sequence[Path]) -> Iterator[Sentences]:
-    """The pairs with their links, from `source ||| target` lines or from the shared task's archive."""
-    if files[0].name.endswith(".txt"):
-        return _read_bars(files[0], files[0].with_name("en-fr.gold.txt"))
-    return _read_archive(files[0])
-
-
-def _read_bars(text: Path, gold: Path) -> Iterator[Sentences]:
-    """`the house ||| la maison` in one file, `1-1 2-2` in the other; possible links as 1p2, from 1."""
-    for number, (line, links) in enumerate(Parallel(text, gold), 1):
-        sides = line.split("|||")
-        if len(sides) != 2:
-            raise DataError(f"{text}: pair {number} has no `|||` between its sides; expected one.")
-        yield _linked(
-            (tuple(sides[0].split()), tuple(sides[1].split())), *parse_links(links, number, 1), text
-        )
-
-
-def _read_archive(path: Path) -> Iterator[Sentences]:
-    """test/test.e and test/test.f, `<s snum=0001> the house </s>`; answers, `0001 1 1 S` (or P)."""
-    members = {
-        name: _member(path, name) for name in ("test/test.e", "test/test.f", "answers/test.wa.nonullalign")
-    }
-    english, french = (_numbered(members[name]) for name in ("test/test.e", "test/test.f"))
-    links: dict[int, tuple[list[tuple[int, int]], list[tuple[int, int]]]] = {}
-    for line in members["answers/test.wa.nonullalign"].splitlines():
-        sentence, source, target, *mark = line.split()
-        lists = links.setdefault(int(sentence), ([], []))
-        lists["P" in mark].append((int(source) - 1, int(target) - 1))
-    for number, words in english.items():
-        sure, possible = links.get(number, ([], []))
-        yield _linked((words, french[number]), tuple(sure), tuple(possible), path)
-
-
-def _member(path: Path, name: str) -> str:
-    try:
-        if path.is_dir():
-            data = (path / name).read_bytes()
-        else:
-            with tarfile.open(path) as packed:
-                entry = next(m for m in packed.getmembers() if m.name.endswith(name))
-                file = packed.extractfile(entry)
-                data = file.read() if file is not None else b""
-    except (StopIteration, tarfile.TarError, EOFError, zlib.error, OSError) as error:
-        raise DataError(f"{path}: {name} cannot be read; expected the archive of the shared task.") from error
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        return data.decode("latin-1")  # as its authors wrote it
-
-
-def _numbered(text: str) -> dict[int, tuple[str, ...]]:
-    found = re.findall(r"<s snum=(\d+)>(.*?)</s>", text)
-    return {int(number): tuple(words.split()) for number, words in found}
-
-
-def _linked(
-    words: tuple[tuple[str, ...], tuple[str, ...]], sure: Links, possible: Links, path: Path
-) -> Sentences:
-    outside = [(s, t) for s, t in (*sure, *possible) if s >= len(words[0]) or t >= len(words[1])]
-    if outside:
-        s, t = outside[0]
-        raise DataError(
-            f"{path}: a link joins words {s + 1} and {t + 1} of `{' '.join(words[0])}`, which has "
-            f"{len(words[0])} words and its translation {len(words[1])}."
-        )
-    return Sentences(" ".join(words[0]), " ".join(words[1]), words, sure, possible)
 
 
 CORPORA: dict[str, Corpus] = {

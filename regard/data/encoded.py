@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, overload
+from typing import BinaryIO
 
 import torch
 from torch import Tensor
@@ -42,11 +42,6 @@ class Side:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def sentence(self, row: int) -> list[int]:
-        """The ids of one sentence."""
-        begin, end = self.offsets[row : row + 2].tolist()
-        return self.numbers[begin:end].tolist()
-
     def lengths(self, rows: Tensor | None = None) -> Tensor:
         """(N,) lengths of these sentences, or of all, with eos."""
         if rows is None:
@@ -65,39 +60,14 @@ class Side:
         return padded, counts + 1
 
 
-class EncodedPairs(Sequence[Pair]):
-    """Sentence pairs as ids; `pairs[n]` returns two lists, `batch(rows)` tensors."""
+class EncodedPairs:
+    """Sentence pairs as ids."""
 
     def __init__(self, source: Side, target: Side) -> None:
         self.source, self.target = source, target
 
     def __len__(self) -> int:
         return len(self.source)
-
-    @overload
-    def __getitem__(self, index: int) -> Pair: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[Pair]: ...
-
-    def __getitem__(self, index: int | slice) -> Pair | list[Pair]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"there are {len(self)} pairs, no number {index}")
-        row = index % len(self)
-        return self.source.sentence(row), self.target.sentence(row)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, EncodedPairs):
-            return NotImplemented
-        mine, theirs = (self.source, self.target), (other.source, other.target)
-        return all(
-            torch.equal(a.numbers, b.numbers) and torch.equal(a.offsets, b.offsets)
-            for a, b in zip(mine, theirs, strict=True)
-        )
-
-    __hash__ = None  # type: ignore[assignment]
 
     def lengths(self, rows: Tensor | None = None) -> Tensor:
         """(N, 2) source and target lengths of these pairs, or of all, with eos."""

@@ -17,7 +17,6 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any, Literal, NamedTuple, Self
@@ -28,7 +27,7 @@ from torch import Tensor
 from regard.data.folders import find_file
 from regard.data.parallel import stream_lines
 from regard.data.tensor_batch import TensorBatch
-from regard.data.tokens import Tokenizer
+from regard.data.tokens import split_words
 from regard.errors import DataError
 
 Split = Literal["train", "valid", "test"]
@@ -80,14 +79,9 @@ class PairTextBatch(TensorBatch):
         )
 
 
-@cache
-def _cutter() -> Tokenizer:
-    return Tokenizer.train((), kind="words", lowercase=True)
-
-
 def cut(sentence: str) -> tuple[str, ...]:
     """A sentence as lower-cased words."""
-    return tuple(_cutter().pieces(sentence))
+    return tuple(split_words(sentence.lower()))
 
 
 def row_pair(cells: Sequence[Any], names: Sequence[str]) -> Pair:
@@ -103,51 +97,39 @@ def row_pair(cells: Sequence[Any], names: Sequence[str]) -> Pair:
     return Pair(cut(str(premise)), cut(str(hypothesis)), number)
 
 
-def find_sick(*, data: str = "") -> Path:
-    """The file of SICK."""
-    return find_file("sick", ("SICK.txt", "SICK.txt.gz"), data=data, folders=("sick", "SICK"), home=SICK_HOME)
-
-
 def read_sick(split: Split, *, data: str = "") -> list[Pair]:
     """The pairs of a split of SICK."""
-    path = find_sick(data=data)
-    pairs = []
-    for where, (premise, hypothesis, label, part) in _columns(path, SICK_COLUMNS, "the header of SICK.txt"):
-        if part == SICK_SETS[split]:
-            pairs.append(Pair(cut(premise), cut(hypothesis), _label(label.lower(), where)))
+    names, folders = ("SICK.txt", "SICK.txt.gz"), ("sick", "SICK")
+    path = find_file("sick", names, data=data, folders=folders, home=SICK_HOME)
+    pairs = [
+        Pair(cut(premise), cut(hypothesis), _label(label.lower(), where))
+        for where, (premise, hypothesis, label, part) in _columns(
+            path, SICK_COLUMNS, "the header of SICK.txt"
+        )
+        if part == SICK_SETS[split]
+    ]
     return _some(pairs, path, split)
 
 
 def _columns(path: Path, names: Sequence[str], expected: str) -> Iterator[tuple[str, list[str]]]:
     """For each line of a tab-separated file its location and its cells in the named columns."""
-    header: list[str] = []
-    for number, line in enumerate(stream_lines(path), 1):
-        cells = line.split("\t")
-        if not line:
-            continue
-        if not header:
-            missing = [name for name in names if name not in cells]
-            if missing:
-                raise DataError(f"{path}: the first line has no column {missing[0]}; expected {expected}.")
-            header, places = cells, [cells.index(name) for name in names]
-        elif len(cells) < 1 + max(places):
+    rows = ((number, line.split("\t")) for number, line in enumerate(stream_lines(path), 1) if line)
+    _, header = next(rows, (1, []))
+    missing = [name for name in names if name not in header]
+    if missing:
+        raise DataError(f"{path}: the first line has no column {missing[0]}; expected {expected}.")
+    places = [header.index(name) for name in names]
+    for number, cells in rows:
+        if len(cells) <= max(places):
             raise DataError(f"{path}: line {number} has {len(cells)} columns; expected {len(header)}.")
-        else:
-            yield f"{path}: line {number}", [cells[place] for place in places]
-    if not header:
-        raise DataError(f"{path}: the first line has no column {names[0]}; expected {expected}.")
-
-
-def find_snli(split: Split, *, data: str = "") -> Path:
-    """The file of a split of SNLI."""
-    stem = f"snli_1.0_{SNLI_FILES[split]}"
-    names = [f"{stem}{ending}" for ending in (".jsonl", ".jsonl.gz", ".txt", ".txt.gz")]
-    return find_file("snli", names, data=data, folders=("snli_1.0", "snli"), home=SNLI_HOME)
+        yield f"{path}: line {number}", [cells[place] for place in places]
 
 
 def read_snli(split: Split, *, data: str = "") -> list[Pair]:
     """The pairs of a split of SNLI that have a gold label."""
-    path = find_snli(split, data=data)
+    stem = f"snli_1.0_{SNLI_FILES[split]}"
+    names = [f"{stem}{ending}" for ending in (".jsonl", ".jsonl.gz", ".txt", ".txt.gz")]
+    path = find_file("snli", names, data=data, folders=("snli_1.0", "snli"), home=SNLI_HOME)
     tabbed = path.name.removesuffix(".gz").endswith(".txt")
     rows = _columns(path, SNLI_FIELDS, "the header of SNLI's .txt files") if tabbed else _objects(path)
     pairs = [
@@ -182,7 +164,7 @@ def _label(name: str, where: str) -> int:
 
 def _some(pairs: list[Pair], path: Path, split: Split) -> list[Pair]:
     if not pairs:
-        raise DataError(f"{path}: no pair belongs to {split}; expected some.")
+        raise DataError(f"{path}: has no {split} pairs; expected one or more.")
     return pairs
 
 

@@ -67,6 +67,6 @@ def read_idx(path: Path) -> Tensor:
     if len(shape) != axes or len(content) - start != math.prod(shape):
         raise DataError(
             f"{path}: has {len(content) - start} values; expected {math.prod(shape)} by its header. "
-            "Perhaps copy it again."
+            "Try copying it again."
         )
     return from_bytes(content[start:]).view(shape)

@@ -79,7 +79,7 @@ def _squeezenet(data: str, saved: Path | None) -> SqueezeNet:
     network = SqueezeNet()
     if saved is None:
         path = find_file("squeezenet", [SQUEEZENET], data=data, folders=["squeezenet"], home=HOME)
-        expected = "an .npz file of arrays. Perhaps copy it again."
+        expected = "an .npz file of arrays. Try copying it again."
         with reading(path, expected):
             network.load_original(read_npz(path))
     return network
@@ -111,12 +111,7 @@ def _torchvision(name: str, saved: Path | None) -> TorchvisionGrid:
 
 
 def cached_features(
-    encoder: FrozenEncoder,
-    pictures: Callable[[range], Pixels],
-    count: int,
-    *,
-    of: str,
-    progress: Callable[[int], None] | None = None,
+    encoder: FrozenEncoder, pictures: Callable[[range], Pixels], count: int, *, of: str
 ) -> Tensor:
     """(count, L, D) annotations of pictures 0 … count - 1, mapped from a file, which is made if missing.
 
@@ -129,22 +124,15 @@ def cached_features(
     if not path.exists():
         with alone(path.parent):
             if not path.exists():
-                _write(path, _encode(encoder, pictures, count, progress), count)
+                _write(path, _encode(encoder, pictures, count), count)
     return map_npy(path)
 
 
-def _encode(
-    encoder: FrozenEncoder,
-    pictures: Callable[[range], Pixels],
-    count: int,
-    progress: Callable[[int], None] | None,
-) -> Iterator[Tensor]:
+def _encode(encoder: FrozenEncoder, pictures: Callable[[range], Pixels], count: int) -> Iterator[Tensor]:
     said = time.monotonic()
     for start in range(0, count, CHUNK):
         rows = range(start, min(start + CHUNK, count))
         yield encoder(pictures(rows))
-        if progress is not None:
-            progress(len(rows))
         if time.monotonic() - said > PATIENCE:
             said = time.monotonic()
             logging.getLogger("regard").info("annotations of %d pictures of %d", rows.stop, count)

@@ -23,32 +23,31 @@ CHUNK = 1 << 16
 HEADERS = {"User-Agent": "regard (research; Python urllib)"}  # some servers reject urllib's own
 
 
-def fetch(url: str, path: Path, *, sha256: str | None = None, timeout: float = TIMEOUT) -> str:
-    """Download a file and return its SHA-256 digest, which is checked if `sha256` is given, else logged."""
+def fetch(url: str, path: Path, *, sha256: str | None = None) -> None:
+    """Download a file; its SHA-256 digest is checked if `sha256` is given, else logged."""
     try:
         with storage.whole(path) as file:
-            digest = _download(url, file, timeout)
+            digest = _download(url, file)
             if sha256 is not None and digest != sha256:
                 raise DataError(
-                    f"{url}: the file has the SHA-256 digest {digest}; expected {sha256}. It was changed at "
-                    "its home or on the way, and is not used."
+                    f"{url}: the file has the SHA-256 digest {digest}; expected {sha256}. The file "
+                    "has changed at its home or was damaged on the way; it is not kept."
                 )
     except OSError as error:
         raise _explain(error, url, path) from error
     if sha256 is None:
         logging.getLogger("regard").warning(
-            "%s: fetched, SHA-256 %s (the file changes from time to time, so no digest was expected).",
+            "%s: downloaded, SHA-256 %s (not checked: the file changes from time to time).",
             path,
             digest,
         )
-    return digest
 
 
-def _download(url: str, file: BinaryIO, timeout: float) -> str:
+def _download(url: str, file: BinaryIO) -> str:
     """Stream a URL into a file; returns the digest."""
     digest, received = hashlib.sha256(), 0
     try:
-        with urlopen(Request(url, headers=HEADERS), timeout=timeout) as response:
+        with urlopen(Request(url, headers=HEADERS), timeout=TIMEOUT) as response:
             while chunk := response.read(CHUNK):
                 file.write(chunk)
                 digest.update(chunk)
@@ -74,7 +73,7 @@ def _explain(error: OSError, url: str, path: Path) -> DataError:
         return DataError(f"{url}: the network cannot be reached; put the file at {path}.")
     if isinstance(error, URLError):
         why = str(getattr(reason, "strerror", None) or reason).lower()
-        return DataError(f"{url}: cannot be fetched ({why}); put the file at {path}.")
+        return DataError(f"{url}: cannot be downloaded ({why}); put the file at {path}.")
     if isinstance(error, ConnectionError):
         return DataError(f"{url}: the connection was cut; try again.")
     if error.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -15,7 +15,7 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +37,12 @@ SPLITS = {"train": "train", "valid": "dev", "test": "test"}  # ours -> the data 
 _WORD = re.compile(r"[a-z0-9]+(?:['-][a-z0-9]+)*")
 
 
+_find = partial(find_file, "flickr8k", folders=FOLDERS, home=HOME)
+
+
 def open_flickr8k(data: str = "") -> "Flickr8k":
     """The data set, in the form found in the data folder."""
-    found = find_file("flickr8k", [PICTURES, TOKENS], data=data, folders=FOLDERS, home=HOME)
+    found = _find([PICTURES, TOKENS], data=data)
     return Flickr8k(data) if found.name == PICTURES else Flickr8kFiles(found)
 
 
@@ -47,8 +50,7 @@ class Flickr8k:
     """The photographs, decoded on access, and their captions."""
 
     def __init__(self, data: str = "") -> None:
-        self.pictures_file = find_file("flickr8k", [PICTURES], data=data, folders=FOLDERS, home=HOME)
-        self.captions_file = find_file("flickr8k", [CAPTIONS], data=data, folders=FOLDERS, home=HOME)
+        self.pictures_file, self.captions_file = (_find([name], data=data) for name in (PICTURES, CAPTIONS))
 
     @cached_property
     def _arrays(self) -> dict[str, Any]:
@@ -64,9 +66,14 @@ class Flickr8k:
         """The file name of each photograph."""
         return self._arrays["names"]
 
-    def rows(self, split: str) -> Sequence[int]:
+    @cached_property
+    def splits(self) -> list[str]:
+        """The split of each photograph, as the data set calls it."""
+        return self._arrays["splits"]
+
+    def rows(self, split: str) -> list[int]:
         """The indices of a split's photographs."""
-        return [row for row, name in enumerate(self._arrays["splits"]) if name == SPLITS[split]]
+        return [row for row, name in enumerate(self.splits) if name == SPLITS[split]]
 
     def pictures(self, rows: Sequence[int], *, side: int) -> Pixels:
         """(B, side, side, 3)."""
@@ -88,7 +95,17 @@ class Flickr8k:
 
     def read_captions(self) -> dict[str, list[str]]:
         """Name -> cleaned captions."""
-        return read_captions(self.captions_file)
+        found: dict[str, list[str]] = {}
+        for number, line in enumerate(stream_lines(self.captions_file), 1):
+            try:
+                record = json.loads(line)
+                found[record["image"]] = [clean(text) for text in record["captions"]]
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                raise DataError(
+                    f"{self.captions_file}, line {number}: has no caption record; expected "
+                    '{"image", "captions"}.'
+                ) from error
+        return found
 
     def digest(self) -> str:
         """Hash of the file of photographs."""
@@ -101,7 +118,8 @@ class Flickr8kFiles(Flickr8k):
 
     def __init__(self, tokens: Path) -> None:
         self.captions_file = tokens
-        self.splits = {ours: _names(tokens, theirs) for ours, theirs in SPLITS.items()}
+        listed = [(name, split) for split in SPLITS.values() for name in _names(tokens, split)]
+        self.names, self.splits = ([*column] for column in zip(*listed, strict=True))
         places = [folder / name for folder in (tokens.parent, tokens.parent.parent) for name in PHOTOGRAPHS]
         first = self.names[0]
         found = next((place for place in places if (place / first).exists()), None)
@@ -109,18 +127,6 @@ class Flickr8kFiles(Flickr8k):
             looked = ", ".join(map(str, places))
             raise DataError(f"flickr8k: no photograph {first} was found in {looked}; expected the data set.")
         self.folder = found
-
-    @cached_property
-    def names(self) -> list[str]:
-        return [name for names in self.splits.values() for name in names]
-
-    def rows(self, split: str) -> Sequence[int]:
-        before = 0
-        for name, names in self.splits.items():
-            if name == split:
-                break
-            before += len(names)
-        return range(before, before + len(self.splits[split]))
 
     def file(self, row: int) -> bytes | Path:
         return self.folder / self.names[row]
@@ -149,20 +155,6 @@ def _names(tokens: Path, split: str) -> list[str]:
     if not names:
         raise DataError(f"{path}: has no line; expected the name of a photograph a line.")
     return names
-
-
-def read_captions(path: Path) -> dict[str, list[str]]:
-    """Image name -> its captions, cleaned."""
-    found: dict[str, list[str]] = {}
-    for number, line in enumerate(stream_lines(path), 1):
-        try:
-            record = json.loads(line)
-            found[record["image"]] = [clean(text) for text in record["captions"]]
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise DataError(
-                f'{path}, line {number}: has no caption record; expected {{"image", "captions"}}.'
-            ) from error
-    return found
 
 
 def clean(caption: str) -> str:

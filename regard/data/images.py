@@ -10,7 +10,7 @@ import io
 import struct
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -44,8 +44,7 @@ class ImageBatch(PairBatch):
 
     def rounded(self) -> Self:
         """Captions padded to a multiple of 4 words, so that step capture sees few shapes."""
-        target = F.pad(self.target, (0, -self.target.shape[1] % 4), value=PAD)
-        return type(self)(self.source, self.source_lengths, target, self.target_lengths)
+        return replace(self, target=F.pad(self.target, (0, -self.target.shape[1] % 4), value=PAD))
 
 
 def image_batch(source: Tensor, captions: Sequence[Sequence[int]] | None = None) -> ImageBatch:
@@ -68,7 +67,10 @@ def open_image(file: Path | bytes, *, owner: str = "image") -> Pixels:
 
     if isinstance(file, Path):
         owner = str(file)
-        _check_weight(owner, file.stat().st_size)
+        if (size := file.stat().st_size) > HEAVIEST:
+            raise DataError(
+                f"{owner}: has {size:,} bytes; expected at most {HEAVIEST:,} of a picture. Make it smaller."
+            )
         file = file.read_bytes()
     try:
         with warnings.catch_warnings():
@@ -87,13 +89,6 @@ def open_image(file: Path | bytes, *, owner: str = "image") -> Pixels:
     except (OSError, SyntaxError, ValueError, EOFError, LookupError, struct.error) as error:
         reason = str(error).rstrip(".") or type(error).__name__
         raise DataError(f"{owner}: has a damaged image ({reason}); expected a whole file.") from error
-
-
-def _check_weight(owner: str, size: int) -> None:
-    if size > HEAVIEST:
-        raise DataError(
-            f"{owner}: has {size:,} bytes; expected at most {HEAVIEST:,} of a picture. Make it smaller."
-        )
 
 
 def check_size(owner: str, width: int, height: int) -> None:

@@ -47,7 +47,7 @@ def _read(path: Path) -> Tensor:
 
 
 def _packed(path: Path) -> Tensor:
-    with reading(path, "an .npz file, perhaps copy it again."):
+    with reading(path, "an .npz file. Try copying it again."):
         arrays = read_npz(path)
     for part in PARTS:
         if part not in arrays:

@@ -1,10 +1,11 @@
-"""Parallel text streamed from two files, one sentence per line, plain, .gz or .zip (its largest .txt)."""
+"""Sentence pairs streamed from two files, one sentence per line: plain, .gz or .zip (its largest .txt)."""
 
 import gzip
 import lzma
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import IO
@@ -13,16 +14,33 @@ from regard.errors import DataError
 
 BLOCK = 1 << 16  # bytes of lines decoded at once
 
+Links = tuple[tuple[int, int], ...]  # (source, target), from 0
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One sentence pair as raw text, with `links` between pieces of the two sides if known.
+
+    If `words` are given, the links join those instead of the tokenizer's pieces. `possible` links are those
+    that only some annotators saw: neither finding nor missing one is an error.
+    """
+
+    source: str
+    target: str
+    links: Links | None = None
+    possible: Links = ()
+    words: tuple[tuple[str, ...], tuple[str, ...]] | None = None  # of both sides, from the annotators
+
 
 class Parallel:
     """The sentence pairs of two files; can be iterated repeatedly, and holds one block of lines at a time.
 
-    Pairs with an empty side are skipped. `count` and `skipped` are set after the first complete pass.
+    Pairs with an empty side are skipped. A complete pass sets `count` and `skipped`.
     """
 
     def __init__(self, source: Path, target: Path) -> None:
         self.source, self.target = source, target
-        self.count: int | None = None  # pairs with text on both sides
+        self.count = 0  # pairs with text on both sides
         self.skipped = 0
         self.bytes = 0  # of text in these pairs; set by `measure`
 
@@ -31,8 +49,13 @@ class Parallel:
         left, right = stream_lines(self.source), stream_lines(self.target)
         for a, b in zip_longest(left, right):
             if a is None or b is None:
-                raise self._unequal(
-                    lines, 1 + sum(1 for _ in (left if b is None else right)), longer=b is None
+                sources, targets = (
+                    lines + (line is not None) + sum(1 for _ in rest)
+                    for line, rest in ((a, left), (b, right))
+                )
+                raise DataError(
+                    f"{self.source} has {sources} lines and {self.target} has {targets}; expected as many, "
+                    "line n of one the translation of line n of the other."
                 )
             lines += 1
             if a and b:
@@ -42,24 +65,9 @@ class Parallel:
             raise DataError(f"{self.source}: no line has text on both sides; expected sentence pairs.")
         self.count, self.skipped = count, lines - count
 
-    def total(self) -> int:
-        """The number of pairs; reads both files if it is not known yet."""
-        if self.count is None:
-            for _ in self:
-                pass
-        assert self.count is not None
-        return self.count
-
     def measure(self) -> None:
         """Read both files, to count their text and check them."""
         self.bytes = sum(len(a.encode()) + len(b.encode()) for a, b in self)
-
-    def _unequal(self, lines: int, more: int, *, longer: bool) -> DataError:
-        source, target = (lines + more, lines) if longer else (lines, lines + more)
-        return DataError(
-            f"{self.source} has {source} lines and {self.target} has {target}; expected as many, "
-            "line n of one the translation of line n of the other."
-        )
 
 
 def read_lines(path: Path) -> list[str]:

@@ -63,16 +63,9 @@ def draw_pairs(key: str, examples: Sequence[int], *, side: int = DRAWN) -> tuple
         radii=(5.6 + drawn[:, 6:7] * 1.2).repeat(1, 2),
         grain=torch.stack([25 + drawn[:, 7] * 35, drawn[:, 8] * 16 - 8], -1),
     )
-    return _smaller(scenes.pictures()[:, :DRAWN, :DRAWN], side), shape
-
-
-def _smaller(pictures: Tensor, side: int) -> Tensor:
-    """(B, DRAWN, DRAWN, 3) -> (B, side, side, 3) by average pooling."""
     step = DRAWN // side
-    if step == 1:
-        return pictures
-    means = pictures.reshape(len(pictures), side, step, side, step, 3).float().mean((2, 4))
-    return means.round().byte()
+    blocks = scenes.pictures()[:, :DRAWN, :DRAWN].reshape(B, side, step, side, step, 3)
+    return blocks.float().mean((2, 4)).round().byte(), shape
 
 
 def halves_agree(pictures: Tensor) -> Tensor:

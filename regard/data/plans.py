@@ -51,15 +51,13 @@ def mapped_plan(folder: Path, largest: int, make: Callable[[Room], Plan]) -> Pla
     """
     kind = torch.int32 if largest < 1 << 31 else torch.int64
 
-    def write(work: Path) -> Path:
+    def write(work: Path) -> None:
         whole = work / "whole"
         shutil.rmtree(whole, ignore_errors=True)
         whole.mkdir()
         _remove_old(folder)
-
         make(lambda name, size: make_npy(whole / f"{name}.npy", kind, (size,)))
         (whole / "sorted.npy").unlink(missing_ok=True)  # scratch
-        return whole
 
     try:
         made_once(folder, write)

@@ -9,7 +9,7 @@ are the points. In the target, position p is the id p + 3, and position 0 is eos
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log
 from typing import Literal, Self
 
@@ -39,8 +39,7 @@ class PointBatch(PairBatch):
 
     def rounded(self) -> Self:
         """Padded to one of few shapes: steps to a multiple of 4; training sets all have one width already."""
-        target = F.pad(self.target, (0, -self.target.shape[1] % 4), value=PAD)
-        return type(self)(self.source, self.source_lengths, target, self.target_lengths)
+        return replace(self, target=F.pad(self.target, (0, -self.target.shape[1] % 4), value=PAD))
 
 
 def point_batch(points: Tensor, sizes: Tensor, answers: Tensor, *, width: int | None = None) -> PointBatch:

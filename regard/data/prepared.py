@@ -75,14 +75,13 @@ def counted(source: Path, target: Path) -> Parallel:
         pairs.measure()
         return pairs
 
-    def make(work: Path) -> Path:
+    def make(work: Path) -> None:
         logging.getLogger("regard").info("reading %s and %s", source, target)
         pairs.measure()
         whole = work / "whole"
         whole.mkdir(exist_ok=True)
         record = {"pairs": pairs.count, "skipped": pairs.skipped, "bytes": pairs.bytes}
         (whole / "text.json").write_text(json.dumps(record) + "\n", encoding="utf-8")
-        return whole
 
     folder = made_once(cache_folder() / "texts" / digest([source, target]), make)
     try:
@@ -96,7 +95,7 @@ def counted(source: Path, target: Path) -> Parallel:
 def kept_tokenizers(folder: Path, learn: Mapping[str, Callable[[], Tokenizer]]) -> Path:
     """The folder with tokenizers of these names, each learnt if it is missing."""
 
-    def make(work: Path) -> Path:
+    def make(work: Path) -> None:
         whole = work / "whole"
         whole.mkdir(exist_ok=True)
         os.environ.setdefault("RAYON_NUM_THREADS", str(count_processes()))  # for `tokenizers`
@@ -104,7 +103,6 @@ def kept_tokenizers(folder: Path, learn: Mapping[str, Callable[[], Tokenizer]]) 
             if not (whole / name).exists():
                 logging.getLogger("regard").info("learning %s", folder / name)
                 learnt().save(whole / name)
-        return whole
 
     return made_once(folder, make)
 
@@ -135,13 +133,16 @@ def prepare_pairs(
     The process that encodes them reports how many it saw and how many it left out.
     """
 
-    def make(work: Path) -> Path:
+    def make(work: Path) -> None:
         processes = count_processes()
         logging.getLogger("regard").info("encoding the corpus into %s, processes: %d", folder, processes)
         parts = _encode_parts(work, pairs, encoder, processes)
         seen, kept = sum(parts.values()), sum(len(open_pairs(part)) for part in parts)
         report(seen, seen - kept)
-        return join(list(parts), work / "whole", sizes=encoder.sizes)
+        whole = work / "whole"
+        shutil.rmtree(whole, ignore_errors=True)  # left by a killed process
+        whole.mkdir()
+        write_parts(whole, map(open_pairs, parts), sizes=encoder.sizes)
 
     return open_pairs(made_once(folder, make))
 
@@ -166,11 +167,3 @@ def _encode_parts(
     for _ in spread(encoder, missing(), processes=processes):
         pass
     return parts
-
-
-def join(parts: Sequence[Path], folder: Path, *, sizes: tuple[int, int]) -> Path:
-    """The pairs of all parts in one folder, as `store` would have written them."""
-    shutil.rmtree(folder, ignore_errors=True)  # left by a killed process
-    folder.mkdir()
-    write_parts(folder, map(open_pairs, parts), sizes=sizes)
-    return folder

@@ -5,7 +5,6 @@ With one end mark per line, `<eos>`, the vocabulary has 10,000 words. The text m
 is read from the user's folder, `task.data` or REGARD_DATA or its subfolder `ptb/`; files are plain or .gz.
 """
 
-from pathlib import Path
 from typing import Literal
 
 from regard.data.folders import find_file
@@ -18,13 +17,9 @@ FOLDERS = ("ptb", "data", "simple-examples/data", "ptb/simple-examples/data")
 
 def read_ptb(split: Literal["train", "valid", "test"], *, data: str = "") -> list[str]:
     """The words of a split in order, with `<eos>` after each line."""
-    return sentences_to_words([line.split() for line in read_lines(find_ptb(split, data=data))])
-
-
-def find_ptb(split: str, *, data: str = "") -> Path:
-    """The file of a split."""
     names = (f"ptb.{split}.txt", f"ptb.{split}.txt.gz")
-    return find_file("ptb", names, data=data, folders=FOLDERS, home=HOME)
+    path = find_file("ptb", names, data=data, folders=FOLDERS, home=HOME)
+    return sentences_to_words([line.split() for line in read_lines(path)])
 
 
 def sentences_to_words(sentences: list[list[str]]) -> list[str]:

@@ -21,8 +21,8 @@ from regard.lock import FolderLock, Taken
 LOOK = 0.2  # seconds between checks for a folder that another process is making
 
 
-def made_once(folder: Path, make: Callable[[Path], Path]) -> Path:
-    """The folder; if it is missing, `make(work)` fills a folder within `work` and returns its path.
+def made_once(folder: Path, make: Callable[[Path], object]) -> Path:
+    """The folder; if it is missing, `make(work)` makes it under the name `work / "whole"`.
 
     `work` may contain what a killed process left there.
     """
@@ -36,7 +36,8 @@ def made_once(folder: Path, make: Callable[[Path], Path]) -> Path:
                     time.sleep(LOOK)
                     continue
                 if not folder.exists():
-                    _rename(make(work), folder)
+                    make(work)
+                    _rename(work / "whole", folder)
                 shutil.rmtree(work, ignore_errors=True)
     except OSError as error:
         raise DataError(

@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol, cast
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -32,16 +32,11 @@ _VERSION = 4  # of sets and answers; bump it when either changes, to invalidate 
 _log = logging.getLogger(__name__)
 
 
-class Answers(Protocol):
-    """Indexed like a tensor (count, M), padded with -1."""
+def solved(sets: PointSets, count: int, *, folder: str = "", processes: int = 0) -> "Tensor | Solving":
+    """(count, M), padded with -1: the answers to examples 0 … count - 1, solved ahead by worker processes.
 
-    def __getitem__(self, examples: Tensor, /) -> Tensor: ...
-
-
-def solved(sets: PointSets, count: int, *, folder: str = "", processes: int = 0) -> Answers:
-    """The answers to examples 0 … count - 1, solved ahead by `processes` workers, one per core if 0.
-
-    Their answers are stored in `folder`, or in regard's cache.
+    There are `processes` of them, one per core if 0. Their answers are stored in `folder`, or in regard's
+    cache.
     """
     if count <= IN_PROCESS:
         return sets.answers(torch.arange(count))
@@ -87,7 +82,7 @@ class Solving:
 
     def _start(self, processes: int) -> list[subprocess.Popen[bytes]]:
         sets = self.sets
-        print(f"{sets.question}: {self.count:,} point sets are solved while training", file=sys.stderr)
+        print(f"{sets.question}: solving {self.count:,} point sets while training", file=sys.stderr)
         own = [sets.question, sets.key, str(sets.shortest), str(sets.longest), sets.spread]
         own += [str(self.folder), str(self.count)]
         return [

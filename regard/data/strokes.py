@@ -26,18 +26,13 @@ JITTER = 0.05  # largest shift of a control point, of the side
 CHUNK = 2048  # drawings rendered at once
 
 
-def draw_characters(
-    stream: str, classes: int, drawings: int, *, first: int = 0, jitter: float = JITTER
-) -> Tensor:
-    """(classes, drawings, 28, 28): the classes from number `first` of a named stream."""
-    rows = range(first, first + classes)
-    controls, present = _classes(uniform(f"{stream} class", rows, STROKES * 8 + 1))
-    hand = uniform(
-        f"{stream} hand", range(first * drawings, (first + classes) * drawings), STROKES * 8 * 2 + 5
-    )
+def draw_characters(stream: str, classes: int, drawings: int) -> Tensor:
+    """(classes, drawings, 28, 28): the first classes of a named stream."""
+    controls, present = _classes(uniform(f"{stream} class", range(classes), STROKES * 8 + 1))
+    hand = uniform(f"{stream} hand", range(classes * drawings), STROKES * 8 * 2 + 5)
     owners = torch.arange(classes).repeat_interleave(drawings)
     parts = zip(torch.split(owners, CHUNK), torch.split(hand, CHUNK), strict=True)
-    drawn = [_render(controls[owner], present[owner], u, jitter) for owner, u in parts]
+    drawn = [_render(controls[owner], present[owner], u) for owner, u in parts]
     return torch.cat(drawn).reshape(classes, drawings, SIDE, SIDE)
 
 
@@ -49,13 +44,13 @@ def _classes(u: Tensor) -> tuple[Tensor, Tensor]:
     return controls, present
 
 
-def _render(controls: Tensor, present: Tensor, u: Tensor, jitter: float) -> Tensor:
+def _render(controls: Tensor, present: Tensor, u: Tensor) -> Tensor:
     """One drawing for each row: (B, strokes, 4, 2) -> (B, 28, 28)."""
     B, size = len(u), STROKES * 8
     # the sum of two uniform numbers is close enough to a Gaussian
     shaking = (u[:, :size] + u[:, size : 2 * size] - 1).reshape(controls.shape)
     angle, stretch, shift = u[:, -5] - 0.5, u[:, -4:-2] - 0.5, u[:, -2:] - 0.5
-    points = torch.einsum("pi,bkid->bkpd", _bernstein(), controls + jitter * shaking) - 0.5
+    points = torch.einsum("pi,bkid->bkpd", _bernstein(), controls + JITTER * shaking) - 0.5
     cos, sin = (0.4 * angle).cos(), (0.4 * angle).sin()
     turn = torch.stack([cos, -sin, sin, cos], -1).view(B, 2, 2)  # (B, 2, 2)
     points = torch.einsum("bij,bkpj->bkpi", turn, points) * (1 + 0.2 * stretch)[:, None, None]

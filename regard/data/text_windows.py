@@ -60,5 +60,4 @@ class WordStream:
         if len(starts) == 0:
             starts = torch.zeros(1, dtype=torch.long)
         shuffled = starts[torch.randperm(len(starts), generator=chance)].tolist()
-        batches = in_batches(shuffled, rows)
-        return batches if len(batches) == 1 or len(batches[-1]) == rows else batches[:-1]
+        return in_batches(shuffled, rows, full=True)

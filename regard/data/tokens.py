@@ -154,17 +154,14 @@ class Tokenizer:
         """`encode` of each text; byte-pairs are cut as one batch, which is several times faster."""
         return self._cutter.numbers([_prepare(text, self.lowercase) for text in texts], self._numbers)
 
-    def recut(
-        self, *, share: float, seed: int, draws: int = 64
-    ) -> Callable[[Sequence[str]], list[list[int]]]:
+    def recut(self, *, share: float, seed: int) -> Callable[[Sequence[str]], list[list[int]]]:
         """An `encode_all` that drops each byte-pair merge with probability `share` (BPE dropout).
 
-        Re-encoding the training text from time to time shows a model its words in other pieces too. A word is
-        cut in at most `draws` ways.
+        Re-encoding the training text from time to time shows a model its words in other pieces too.
         """
         if not isinstance(self._cutter, BytePairs):
             raise ConfigError(f"Tokenizer: `kind` has {self.kind!r}, which merges nothing; expected 'bpe'.")
-        dropped = DroppedMerges(self._cutter, self._numbers, share=share, seed=seed, draws=draws)
+        dropped = DroppedMerges(self._cutter, self._numbers, share=share, seed=seed)
         return lambda texts: dropped.numbers(_prepare(text, self.lowercase) for text in texts)
 
     def encode_words(self, words: Sequence[str]) -> tuple[list[int], list[tuple[int, ...]]]:
@@ -259,7 +256,7 @@ class _Words(Cutter):
         self._truecase = truecase
 
     def cut(self, text: str) -> list[str]:
-        pieces = _split_words(text)
+        pieces = split_words(text)
         first = _first_word(pieces)
         if self._truecase and first is not None:
             pieces[first] = self._usual_case(pieces[first])
@@ -271,7 +268,7 @@ class _Words(Cutter):
         first = _first_word(words) if self._truecase else None
         for number, word in enumerate(words):
             known = self._usual_case(word) if number == first else word
-            own = [known] if known in self._vocabulary else _split_words(known)
+            own = [known] if known in self._vocabulary else split_words(known)
             pieces += own
             owners += [(number,)] * len(own)
         return pieces, owners
@@ -296,7 +293,8 @@ class _Words(Cutter):
         return lower if lower in self._vocabulary else word
 
 
-def _split_words(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
+    """The words and punctuation marks of a text, as written."""
     return _WORD.findall(unicodedata.normalize("NFC", text).replace("\u2019", "'"))
 
 
@@ -307,7 +305,7 @@ def count_words(text: str, language: str) -> int:
     """
     if language.lower().replace("_", "-").partition("-")[0] in ("zh", "ja", "th"):
         return len("".join(text.split()))
-    return len(_split_words(text))
+    return len(split_words(text))
 
 
 def _first_word(pieces: Sequence[str]) -> int | None:
@@ -329,7 +327,7 @@ def _count_words(texts: Iterable[str], *, truecase: bool) -> tuple[Counter[str],
     others: Counter[str] = Counter()
     evidence: Counter[str] = Counter()
     for text in texts:
-        pieces = _split_words(text)
+        pieces = split_words(text)
         first = _first_word(pieces) if truecase else None
         for position, piece in enumerate(pieces):
             (first_words if position == first else others)[piece] += 1

@@ -62,5 +62,5 @@ class WordList:
         except ValueError as error:
             raise DataError(f"WordList: {path} is not valid JSON; expected a list of words.") from error
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-            raise DataError(f"WordList: {path} has something else; expected a list of words.")
+            raise DataError(f"WordList: {path} has no list of words; expected what WordList.save wrote.")
         return cls(words, unknown=unknown)

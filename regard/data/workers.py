@@ -94,8 +94,8 @@ class _Worker:
             result, error = pickle.load(self._process.stdout)
         except (BrokenPipeError, EOFError, pickle.UnpicklingError) as broken:
             raise DataError(
-                f"process {self._process.pid}, which prepared text, was killed; expected it to go on, with "
-                "enough memory. Start again: what is finished is kept."
+                f"process {self._process.pid}, which prepared text, was killed, as when memory runs out; "
+                "expected it to finish. Start again: what is finished is kept."
             ) from broken
         if error is not None:
             raise error

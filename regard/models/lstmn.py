@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.catalog import card
-from regard.data.labelled import LabelledBatch
+from regard.data.tensor_batch import LabelledBatch
 from regard.data.text_windows import StreamBatch
 from regard.layers.lstmn import LSTMN, Tape
 from regard.models.base import Model, Settings, Share, Size

@@ -1,12 +1,12 @@
-"""Bandits: K arms of unknown worth, N pulls; find the good ones while pulling.
+"""Bandits: K arms with unknown payoffs, N pulls; find the good arms while pulling.
 
     [task]
     name = "bandit"
     arms = 5      # K
     pulls = 10    # N
 
-Arm k pays 1 with probability p_k, drawn from U[0, 1] for every problem anew, else nothing. A policy sees what
-it pulled and what came of it, and nothing else; what it learns in training is how to explore.
+Arm k pays 1 with probability p_k, else nothing; each problem draws its own p_k from U[0, 1]. A policy sees
+only which arms it pulled and what they paid, so training teaches it how to explore.
 """
 
 from collections.abc import Sequence

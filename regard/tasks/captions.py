@@ -1,7 +1,7 @@
 """Pictures and sentences about them: embedded scenes of coloured shapes, and Flickr8k.
 
-An example is a picture with one of its captions. Pictures come to a model as pixels, or as annotations that a
-frozen encoder made beforehand (`encoder`), once and for all.
+An example is a picture with one of its captions. A model reads the pixels, or annotations that a frozen
+encoder (`encoder`) computes once, before training.
 """
 
 import sys
@@ -22,7 +22,7 @@ from regard.data.images import ImageBatch, Pixels, image_batch
 from regard.data.shapes import COLOURS, SHAPES, SIDE, Scenes, draw_scenes
 from regard.data.tokens import Tokenizer
 from regard.errors import ConfigError, check_range, check_sizes
-from regard.tasks.base import Loss, Scored, Split
+from regard.tasks.base import Loss, Scored, Split, own_card
 from regard.tasks.translation import cross_entropy
 
 ENCODER = "encoder.safetensors"  # in a run folder
@@ -44,8 +44,8 @@ class CaptionTask:
     encoder: FrozenEncoder | None = None
     longest = sys.maxsize  # words of a training caption; longer ones are left out
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self.tokenizer = tokenizer
+    def __init__(self, settings: Any, tokenizer: Tokenizer) -> None:
+        self.settings, self.tokenizer = settings, tokenizer
         self._examples: dict[Split, tuple[list[int], list[list[int]]]] = {}
 
     def count(self, split: Split) -> int:
@@ -132,12 +132,9 @@ class ShapesSettings:
             )
 
 
-@card(
-    "task",
+@own_card(
     "shapes",
     title="Scenes of coloured shapes",
-    authors="regard",
-    year=2026,
     sentence="Drawn scenes, each with a sentence about its shapes; the place of every shape is known.",
 )
 class ShapesTask(CaptionTask):
@@ -145,10 +142,6 @@ class ShapesTask(CaptionTask):
 
     Settings = ShapesSettings
     side = SIDE
-
-    def __init__(self, settings: ShapesSettings, tokenizer: Tokenizer) -> None:
-        super().__init__(tokenizer)
-        self.settings = settings
 
     @classmethod
     def create(cls, settings: ShapesSettings) -> Self:
@@ -216,9 +209,8 @@ class Flickr8kTask(CaptionTask):
     def __init__(
         self, settings: Flickr8kSettings, tokenizer: Tokenizer, encoder: FrozenEncoder | None
     ) -> None:
-        super().__init__(tokenizer)
-        self.settings, self.encoder = settings, encoder
-        self.side, self.longest = settings.side, settings.longest
+        super().__init__(settings, tokenizer)
+        self.encoder, self.side, self.longest = encoder, settings.side, settings.longest
 
     @classmethod
     def create(cls, settings: Flickr8kSettings) -> Self:

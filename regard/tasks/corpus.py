@@ -1,12 +1,12 @@
-"""Translation learnt from a public corpus by name: Multi30k, Tatoeba; test sets to measure it on.
+"""Translation, learnt from a public corpus chosen by name (Multi30k, Tatoeba); and test sets for evaluation.
 
     [task]
     name = "corpus"
     corpus = "multi30k-en-de"    # multi30k-en-fr, tatoeba-en-fr, tatoeba-en-zh
     data = "corpora"             # the folder that holds it; empty: REGARD_DATA
 
-A corpus that lies in no folder is fetched from its home (see regard/data/corpora.py). Some have no training
-sentences; a model of another corpus is measured on them, `regard evaluate RUN --on hansards`: hansards, whose
+A corpus that is not found in a folder is downloaded (see regard/data/corpora.py). Some corpora are test sets
+only; evaluate a model of another corpus on them with `regard evaluate RUN --on hansards`: hansards, whose
 words are aligned by hand, and the later test sets of Multi30k (multi30k-en-de-2017, -2018, -mscoco; en-fr).
 """
 
@@ -15,13 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self
 
-from regard.catalog import card
-from regard.data.corpora import Sentences, find_corpus
-from regard.data.spacing import Spacing
+from regard.data.corpora import find_corpus
+from regard.data.parallel import Example
 from regard.errors import ConfigError, DataError
-from regard.tasks.base import Split
+from regard.tasks.base import Split, own_card
 from regard.tasks.texts import Texts, TextSettings, TextTask, learn_tokenizers
-from regard.tasks.translation import Example, TranslationTask
+from regard.tasks.translation import TranslationTask
 
 Name = Literal[
     "multi30k-en-de",
@@ -46,12 +45,9 @@ class CorpusSettings(TextSettings):
     data: str = ""  # the folder that holds the corpus; empty: REGARD_DATA
 
 
-@card(
-    "task",
+@own_card(
     "corpus",
     title="Public corpora",
-    authors="regard",
-    year=2026,
     sentence="Multi30k and Tatoeba by name, from disk or downloaded; the Hansards to measure alignments.",
 )
 class CorpusTask(TextTask):
@@ -90,15 +86,7 @@ class CorpusTexts(Texts):
         return self.corpus.key
 
     def stream(self, split: Split) -> Iterator[Example]:
-        return map(self._example, self.corpus.stream(split, self.data))
-
-    def _example(self, pair: Sentences) -> Example:
-        if pair.words is None:
-            return Example(pair.source, pair.target)
-        source, target = (
-            Spacing(language).join(words) for language, words in zip(self.languages, pair.words, strict=True)
-        )
-        return Example(source, target, pair.sure, pair.possible, pair.words)
+        return self.corpus.stream(split, self.data)
 
 
 def on_corpus(task: TranslationTask, name: str, data: str = "") -> CorpusTask:

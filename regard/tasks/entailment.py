@@ -3,10 +3,10 @@
     loss = -Σ log p(label | premise, hypothesis)
 
 The corpora are SICK, SNLI, an embedded toy, and rows in memory (`EntailmentTask.from_dataset`). Words are
-lower-cased; one that training did not have gets one of 100 numbers by its spelling, so that it is at least
-the same word in both sentences. With `vectors`, a file of GloVe's format, the words of all splits are listed
-and the model's embeddings begin as those vectors, made one long; words without one are those 100. The units
-of `train.batch` are pairs.
+lower-cased. An unknown word gets one of 100 ids by its spelling, so that it is the same word in both
+sentences. With `vectors`, a file in GloVe's format, the vocabulary has the words of all splits, and the
+model's embeddings start as those vectors, scaled to length one; a word without a vector shares that of one of
+the 100 ids. The units of `train.batch` are pairs.
 
 Parikh, Täckström, Das, Uszkoreit. A decomposable attention model for natural language inference. 2016.
 https://arxiv.org/abs/1606.01933
@@ -23,7 +23,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.catalog import card
 from regard.data.batches import in_batches, pad
 from regard.data.entailment import (
     LABELS,
@@ -41,7 +40,7 @@ from regard.data.entailment import (
 from regard.data.rows import Rows, no_rows, require_dataset
 from regard.data.wordlist import WordList
 from regard.errors import ConfigError, DataError, check_sizes
-from regard.tasks.base import SPLITS, Loss, Split, WordListTask
+from regard.tasks.base import SPLITS, Loss, Split, WordListTask, own_card
 
 UNKNOWN = tuple(f"<unk{number}>" for number in range(100))
 FIRST = (NULL, *UNKNOWN)
@@ -79,12 +78,9 @@ class EntailmentSettings:
             )
 
 
-@card(
-    "task",
+@own_card(
     "entailment",
     title="Entailment",
-    authors="regard",
-    year=2026,
     sentence="Does the second sentence follow from the first? SICK, SNLI, or an embedded toy of antonyms.",
 )
 class EntailmentTask(WordListTask):

@@ -1,20 +1,19 @@
-"""Few-shot classification: N classes that were never seen before, K drawings of each, and one to be named.
+"""Few-shot classification: N classes never seen before, K drawings of each, and one drawing to classify.
 
     [task]
     name = "few-shot"
-    characters = "omniglot"      # or "strokes", drawn by the machine itself: no data needed
+    characters = "omniglot"      # or "strokes", which are generated and need no data
     ways = 5                     # N
     shots = [1, 2, 3, 4, 5]      # K of the training episodes, one of them a batch
     tested = [1, 5]              # K of the test episodes, the headline's first
     data = "/data"               # the folder that holds omniglot/; empty: REGARD_DATA
 
-Training, validation and test have classes of their own. Of Omniglot's 1,623 characters 1,200, chosen by
-chance once and for all, are there to learn from: 1,140 of them for training and 60 for validation; turned by
-90, 180 and 270 degrees they count as classes of their own (4,560 and 240). The other 423 are the test,
-upright.
+Training, validation and test have different classes. Of Omniglot's 1,623 characters, a fixed random choice of
+1,200 is for learning: 1,140 for training and 60 for validation; turned by 90, 180 and 270 degrees they count
+as further classes (4,560 and 240 in all). The other 423 are the test, upright.
 
-Which label a class has changes from episode to episode, so labels cannot be learnt, only looked up. Episodes
-are never the same: an example's number is its seed, and its remainder tells which K it has.
+The label of a class changes from episode to episode, so labels cannot be learnt, only looked up. No episode
+repeats: an example's number is its seed, and its remainder determines its K.
 """
 
 from collections.abc import Sequence
@@ -56,14 +55,13 @@ class FewShotSettings:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        if self.ways < 2:
-            raise ConfigError(f"few-shot: `ways` has {self.ways}; expected 2 classes or more.")
+        check_sizes("few-shot", self, "ways", least=2)
         for name in ("shots", "tested"):
             numbers = getattr(self, name)
             if not numbers or min(numbers) < 1 or max(numbers) >= DRAWINGS:
                 raise ConfigError(
                     f"few-shot: `{name}` has {list(numbers)}; expected numbers of 1 to {DRAWINGS - 1}, since "
-                    f"a class has {DRAWINGS} drawings and one is asked for."
+                    f"a class has {DRAWINGS} drawings and one of them is the query."
                 )
         if not 1 <= self.queries <= DRAWINGS - max(self.shots):
             raise ConfigError(

@@ -1,4 +1,4 @@
-"""Translation learnt from your own files: two of them, one sentence a line, plain or .gz.
+"""Translation, learnt from two files of your own: one sentence per line, plain or .gz.
 
     [task]
     name = "files"
@@ -6,26 +6,24 @@
     target = "train.fr"
     target_language = "fr"
 
-Validation and test files can be given likewise. Without them, every 50th training pair is held out for both,
-or of more than 100,000 pairs so few that 2,000 are.
+Validation and test files can be given in the same way. Without them, every 50th training pair is held out for
+both; of more than 100,000 pairs, only 2,000 are.
 """
 
 import logging
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from regard.catalog import card
-from regard.data.parallel import Parallel
+from regard.data.parallel import Example, Parallel
 from regard.data.prepared import counted
 from regard.data.rows import ENOUGH, HELD_OUT, Row, Rows, is_in
 from regard.data.tokens import Tokenizer
 from regard.errors import ConfigError
-from regard.tasks.base import Split
-from regard.tasks.texts import Texts, TextSettings, TextTask, learn_tokenizers
-from regard.tasks.translation import Example
+from regard.tasks.base import Split, own_card
+from regard.tasks.texts import SIDES, Texts, TextSettings, TextTask, learn_tokenizers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,12 +47,9 @@ def guess_language(path: str) -> str:
     return found[1] if found and found[1] not in ("txt", "tok", "bpe", "raw") else "und"
 
 
-@card(
-    "task",
+@own_card(
     "files",
     title="Your own files",
-    authors="regard",
-    year=2026,
     sentence="Parallel text, one sentence a line, plain or .gz.",
 )
 class FilesTask(TextTask):
@@ -107,7 +102,7 @@ class FileTexts(Texts):
             if pairs is not None and pairs.skipped:
                 logging.getLogger("regard").warning(
                     "%s: %d of %d pairs have an empty side and are left out.",
-                    *(pairs.source, pairs.skipped, pairs.skipped + pairs.total()),
+                    *(pairs.source, pairs.skipped, pairs.skipped + pairs.count),
                 )
 
     def files(self) -> Sequence[Path]:
@@ -117,33 +112,23 @@ class FileTexts(Texts):
         return "all" if self._own("train") is not None else f"but one in {HELD_OUT}, at most {ENOUGH}"
 
     def stream(self, split: Split) -> Iterator[Example]:
-        own = self._own(split)
-        if own is None and split == "test" and self._own("valid") is not None:
-            return self.stream("valid")
-        if own is not None:
-            return (Example(*pair) for pair in own)
-        return (Example(*pair) for pair in self._held_out(split))
-
-    def _held_out(self, split: Split) -> Iterator[tuple[str, str]]:
-        """The training pairs that are in this split after holding some out."""
-        pairs = self._training()
-        count = pairs.total()
+        own = self._own(split) or (self._own("valid") if split == "test" else None)
+        pairs = own or self._training()
         for number, pair in enumerate(pairs, 1):
-            if is_in(split, number, count):
-                yield pair
+            if own is not None or is_in(split, number, pairs.count):
+                yield Example(*pair)
 
     def _own(self, split: str) -> Parallel | None:
         """The files of a split, or None if it has none of its own."""
         if split == "train":
             return self._training() if self._own("valid") is not None else None
-        values: dict[str, Any] = asdict(self.settings)
-        pair = (values[f"{split}_source"], values[f"{split}_target"])
-        if bool(pair[0]) != bool(pair[1]):
-            given, missing = ("source", "target") if pair[0] else ("target", "source")
+        source, target = (getattr(self.settings, f"{split}_{side}") for side in SIDES)
+        if bool(source) != bool(target):
+            given, missing = SIDES if source else SIDES[::-1]
             raise ConfigError(
                 f"files: `task.{split}_{given}` is given and `task.{split}_{missing}` is not; expected both."
             )
-        return self._open(*pair) if pair[0] else None
+        return self._open(source, target) if source else None
 
     def _training(self) -> Parallel:
         return self._open(self.settings.source, self.settings.target)
@@ -159,12 +144,6 @@ class RowTexts(Texts):
 
     def __init__(self, rows: Rows, languages: tuple[str, str]) -> None:
         self._rows, self.languages = rows, languages
-
-    def files(self) -> Sequence[Path]:
-        return ()
-
-    def choice(self) -> str:
-        return ""
 
     def stream(self, split: Split) -> Iterator[Example]:
         return map(self._example, self._rows[split])

@@ -1,20 +1,19 @@
-"""The embedded corpus as a task: English to French or Chinese, with gold links, without a download."""
+"""The embedded corpus: English to French or Chinese, with gold links. It needs no download."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice
-from pathlib import Path
 from random import Random
 from typing import Any, Literal, Self
 
-from regard.catalog import card
 from regard.data.encoded import Pair as Encoded
 from regard.data.grammar import Pair, generate
+from regard.data.parallel import Example, Links
 from regard.data.tokens import UNK, Tokenizer
 from regard.errors import ConfigError
-from regard.tasks.base import Split
-from regard.tasks.translation import Example, Links, TranslationTask, encode_examples
+from regard.tasks.base import Split, own_card
+from regard.tasks.translation import TranslationTask, encode_examples
 
 # English words, and the share of training sentences of that length: most are short, as in real text
 TRAINING_MIX = (((3, 10), 0.55), ((11, 20), 0.25), ((21, 35), 0.12), ((36, 60), 0.08))
@@ -37,12 +36,9 @@ class GrammarSettings:
     smoothing: float = 0.0  # label smoothing, in training alone
 
 
-@card(
-    "task",
+@own_card(
     "grammar",
     title="The embedded corpus",
-    authors="regard",
-    year=2026,
     sentence="English to French or Chinese from a synchronous grammar, with gold word links.",
 )
 class GrammarTask(TranslationTask):
@@ -51,8 +47,7 @@ class GrammarTask(TranslationTask):
     Settings = GrammarSettings
 
     def __init__(self, settings: GrammarSettings, source: Tokenizer, target: Tokenizer) -> None:
-        super().__init__(source, target, smoothing=settings.smoothing)
-        self.settings = settings
+        super().__init__(settings, source, target)
         self.languages = ("en", settings.target)
 
     @classmethod
@@ -71,10 +66,6 @@ class GrammarTask(TranslationTask):
         )
         task._examples["train"] = examples
         return task
-
-    @classmethod
-    def restore(cls, settings: GrammarSettings, folder: Path) -> Self:
-        return cls(settings, *cls.load_tokenizers(folder))
 
     def read(self, split: Split) -> Sequence[Example]:
         return make_examples(self.settings, split)

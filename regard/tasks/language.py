@@ -16,25 +16,27 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Generic, Literal, Self, TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from regard.catalog import card
 from regard.data.grammar import generate
 from regard.data.parallel import read_lines
 from regard.data.ptb import EOS, read_ptb, sentences_to_words
 from regard.data.rows import Rows, no_rows, require_dataset
+from regard.data.sentences import Sentences
 from regard.data.text_windows import StreamBatch, WordStream
-from regard.data.tokens import Tokenizer
+from regard.data.tokens import split_words
 from regard.data.wordlist import UNKNOWN, WordList
-from regard.errors import ConfigError, DataError
-from regard.tasks.base import SPLITS, Loss, Split, WordListTask
+from regard.errors import DataError, check_sizes
+from regard.tasks.base import SPLITS, Loss, Split, WordListTask, own_card
 
 HELD_OUT = 20  # of a user's text, one line in this many is for validation, and one for the test
 SENTENCES = {"train": 20_000, "valid": 1_000, "test": 1_000}  # of the embedded grammar
+
+Text = TypeVar("Text", WordStream, Sentences)  # the words of a split as examples
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,19 +49,15 @@ class WordSettings:
     size: int = 10_000  # words of the vocabulary; rarer ones become <unk>
 
     def __post_init__(self) -> None:
-        self._require("size", 3)
-
-    def _require(self, name: str, least: int) -> None:
-        if getattr(self, name) < least:
-            raise ConfigError(f"language: `task.{name}` has {getattr(self, name)}; expected {least} or more.")
+        check_sizes("language", self, "size", least=3)
 
 
-class WordTask(WordListTask):
+class WordTask(WordListTask, Generic[Text]):
     """A task on the words of a text; a subclass cuts them into examples."""
 
     def __init__(self, settings: Any, words: WordList) -> None:
         super().__init__(settings, words)
-        self._held: dict[Split, Any] = {}
+        self._held: dict[Split, Text] = {}
 
     @classmethod
     def create(cls, settings: WordSettings) -> Self:
@@ -76,19 +74,18 @@ class WordTask(WordListTask):
             task._held[split] = task.cut(words)
         return task
 
-    def cut(self, words: list[str]) -> Any:
-        """The words of a split as examples, with a `batch` method that takes their numbers."""
+    def cut(self, words: list[str]) -> Text:
+        """The words of a split as examples."""
         raise NotImplementedError(f"{type(self).__name__} defines no cut(words).")
 
-    def held(self, split: Split) -> Any:
+    def held(self, split: Split) -> Text:
         """The examples of a split."""
         if split not in self._held:
             self._held[split] = self.cut(read_words(self.settings, split))
         return self._held[split]
 
     def batch(self, split: Split, rows: Sequence[int]) -> StreamBatch:
-        batch: StreamBatch = self.held(split).batch(rows)
-        return batch
+        return self.held(split).batch(rows)
 
     def loss(self, model: nn.Module, batch: StreamBatch) -> Loss:
         """Cross-entropy, summed over the words that count."""
@@ -108,19 +105,15 @@ class LanguageSettings(WordSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._require("context", 1)
-        self._require("predict", 1)
+        check_sizes("language", self, "context", "predict")
 
 
-@card(
-    "task",
+@own_card(
     "language",
     title="Language modelling",
-    authors="regard",
-    year=2026,
     sentence="The next word of a text: Penn Treebank, the embedded grammar, or a text of your own.",
 )
-class LanguageTask(WordTask):
+class LanguageTask(WordTask[WordStream]):
     """The next word of a text."""
 
     Settings = LanguageSettings
@@ -131,19 +124,14 @@ class LanguageTask(WordTask):
         context, predict, start = self.settings.context, self.settings.predict, self.words.number(EOS)
         return WordStream(self.words.numbers(words), context=context, predict=predict, start=start)
 
-    def stream(self, split: Split) -> WordStream:
-        """The text of a split as ids."""
-        stream: WordStream = self.held(split)
-        return stream
-
     def sizes(self) -> dict[str, int]:
         return {"vocab": len(self.words), "context": self.settings.context}
 
     def plan(self, epoch: int, *, seed: int, batch: int) -> list[list[int]]:
-        return self.stream("train").shuffled_plan(rows=self._rows(batch), epoch=epoch, seed=seed)
+        return self.held("train").shuffled_plan(rows=self._rows(batch), epoch=epoch, seed=seed)
 
     def evaluation_plan(self, split: Split, *, batch: int) -> list[list[int]]:
-        return self.stream(split).plan(rows=self._rows(batch))
+        return self.held(split).plan(rows=self._rows(batch))
 
     def _rows(self, batch: int) -> int:
         return max(batch // self.settings.predict, 1)
@@ -188,5 +176,4 @@ def words_of_rows(dataset: Any, settings: WordSettings, column: str) -> dict[Spl
 
 def cut_lines(lines: Iterable[str]) -> list[list[str]]:
     """The lines as lower-cased words; lines without words are left out."""
-    cutter = Tokenizer.train((), kind="words", lowercase=True)
-    return [words for line in lines if (words := cutter.pieces(line))]
+    return [words for line in lines if (words := split_words(line.lower()))]

@@ -1,4 +1,4 @@
-"""Small Markov decision processes: explore one for some episodes, and do well in it meanwhile.
+"""Small Markov decision processes: explore one for some episodes, and earn as much as possible meanwhile.
 
     [task]
     name = "mdp"

@@ -13,7 +13,7 @@
 
 The number of copies is normalised to mean 0 and variance 1 over the trained range. The table of an n-gram
 source has one probability for each context, from Beta(1/2, 1/2): sin²(π u / 2) of a uniform u. The first five
-bits are fair. A sequence longer than a machine's memory can be asked for; the machine's tape is then a ring.
+bits are fair. A sequence may be longer than a machine's memory; its tape is then a ring.
 
 Graves, Wayne, Danihelka. Neural Turing machines. 2014. https://arxiv.org/abs/1410.5401
 """

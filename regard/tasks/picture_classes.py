@@ -1,21 +1,21 @@
-"""Pictures to be named: which of some classes a picture is of.
+"""Picture classification: drawn scenes, Fashion-MNIST or CIFAR-10.
 
     [task]
     name = "picture-classes"
-    corpus = "shapes"     # drawn by the machine itself; or "fashion-mnist", "cifar10"
+    corpus = "shapes"     # generated, no data needed; or "fashion-mnist", "cifar10"
     data = "/data"        # the folder that holds the data set; empty: REGARD_DATA
 
     loss = -Σ log p(class | picture)
 
-A drawn scene has one coloured shape among up to eight grey ones; its class is the coloured one's shape. What
-matters is small, and what surrounds it tells something else. Of the data sets, the last pictures of the
-training part are held out for validation.
+A drawn scene has one coloured shape among up to eight grey ones; its class is the shape of the coloured one.
+The object is small, and what surrounds it misleads. From the training part of a data set, the last pictures
+are held out for validation.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 from torch import Tensor, nn
 
@@ -84,11 +84,10 @@ class PictureClassesTask(SettledTask):
         return {"classes": len(self.labels), "side": SIDES[self.settings.corpus]}
 
     @cached_property
-    def pictures(self) -> dict[str, tuple[Tensor, Tensor]]:
+    def pictures(self) -> Mapping[str, tuple[Tensor, Tensor]]:
         """The parts `train` and `test` of a data set."""
         if self.settings.corpus == "cifar10":
-            parts: dict[str, Any] = cifar10.read_cifar10(self.settings.data)[0]
-            return {name: (parts[name].pictures, parts[name].labels) for name in ("train", "test")}
+            return cifar10.read_cifar10(self.settings.data)[0]
         read = fashion_mnist.read_fashion_mnist
         return {name: read(self.settings.data, name) for name in ("train", "test")}
 

@@ -1,8 +1,8 @@
-"""Pictures to be made: CIFAR-10, and drawn pairs of coloured shapes for machines without data.
+"""Picture generation: CIFAR-10, and drawn pairs of coloured shapes, which need no data.
 
-An example is a picture and its class. What a model minimises on them is its own affair (a GAN's players have
-a loss each): the task hands it pictures from -1 to 1 and sums what comes back. Pictures that were held out
-have no loss, so there is no validation; `evaluate/pictures.py` measures what a model draws.
+An example is a picture and its class. A model has its own loss (in a GAN, each player has one): the task
+passes it pictures scaled to [-1, 1] and sums the losses that it returns. Held-out pictures have no loss, so
+there is no validation; `evaluate/pictures.py` measures generated pictures.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from regard.data import cifar10
 from regard.data.pictures import DRAWN, PictureBatch, draw_pairs, flipped, halves_agree, to_network
 from regard.data.shapes import SHAPES
 from regard.errors import ConfigError, check_sizes
-from regard.tasks.base import Loss, SettledTask, Split
+from regard.tasks.base import Loss, SettledTask, Split, own_card
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Cifar10Task(PictureTask):
         train, test = (torch.arange(len(parts[name].labels)) for name in ("train", "test"))
         if valid >= len(train):
             raise ConfigError(
-                f"cifar10: `valid` has {valid}; expected fewer than {len(train)}, all there are."
+                f"cifar10: `valid` has {valid}; expected fewer than the {len(train)} training pictures."
             )
         held = torch.arange(valid) * len(train) // valid
         kept = torch.ones(len(train), dtype=torch.bool).index_fill(0, held, False)
@@ -149,12 +149,9 @@ class PairedShapesSettings:
         check_sizes("paired-shapes", self, "train", "valid", "test")
 
 
-@card(
-    "task",
+@own_card(
     "paired-shapes",
     title="Paired shapes",
-    authors="regard",
-    year=2026,
     sentence="A shape twice, left and right, in one colour: to paint one half, a network must see the other.",
 )
 class PairedShapesTask(PictureTask):

@@ -2,8 +2,8 @@
 
 The points are uniform in the unit square (numbers in the unit interval, for sorting), in random order. Sets
 of different sizes share a batch. Example numbers are seeds: a set is a function of its split and number
-alone. The answers to many training sets are found while training (data/solving.py). What an answer is, also
-for degenerate sets, is told in data/geometry.py.
+alone. A large training set is solved in the background while the model trains (data/solving.py).
+data/geometry.py defines the answers, also for degenerate sets.
 
 Vinyals, Fortunato, Jaitly. Pointer networks. 2015.
 https://arxiv.org/abs/1506.03134
@@ -22,7 +22,7 @@ from regard import catalog
 from regard.data.batches import in_batches
 from regard.data.geometry import QUESTIONS
 from regard.data.points import PointBatch, PointSets, Spread, point_batch, positions
-from regard.data.solving import Answers, solved
+from regard.data.solving import Solving, solved
 from regard.errors import ConfigError, check_range, check_sizes
 from regard.tasks.base import Loss, SettledTask, Split
 
@@ -72,7 +72,7 @@ class PointingTask(SettledTask):
                 f"{self.question}: `tests` has {list(settings.tests)}; expected sizes of {least} or more."
             )
         check_sizes(self.question, settings, "groups", "train", "valid", "test")
-        self._train: Answers | None = None
+        self._train: Tensor | Solving | None = None
         self._others: dict[tuple[Split, int], Tensor] = {}
 
     @classmethod
@@ -82,7 +82,7 @@ class PointingTask(SettledTask):
         task.train_answers()  # a restored task solves them only if training continues
         return task
 
-    def train_answers(self) -> Answers:
+    def train_answers(self) -> Tensor | Solving:
         """(train, M), in memory, mapped from the cache, or solved on demand."""
         if self._train is None:
             s = self.settings

@@ -9,7 +9,7 @@ from torch import nn
 from regard.data.batches import in_batches
 from regard.data.questions import NULL, EncodedQuestions, Question, StoryBatch, all_words
 from regard.data.wordlist import WordList
-from regard.errors import ConfigError
+from regard.errors import check_sizes
 from regard.tasks.base import Loss, Split, WordListTask, class_loss
 
 
@@ -37,10 +37,7 @@ class QuestionTask(WordListTask):
     @classmethod
     def learn(cls, settings: Any, questions: Mapping[Split, Sequence[Question]]) -> Self:
         """The task on these questions, with the vocabulary of training and validation."""
-        if settings.memory < 1:
-            raise ConfigError(
-                f"questions: `task.memory` has {settings.memory}; expected 1 or more sentences."
-            )
+        check_sizes("questions", settings, "memory")
         seen = [*questions["train"], *questions["valid"]]
         task = cls(settings, WordList.learn(all_words(seen), first=(NULL,), unknown=NULL))
         task._questions.update(questions)
@@ -74,8 +71,7 @@ class QuestionTask(WordListTask):
         """The questions in random order; an incomplete last batch is dropped unless it is the only one."""
         order = list(range(len(self.questions("train"))))
         Random(f"{seed} {epoch}").shuffle(order)
-        batches = in_batches(order, batch)
-        return batches if len(batches) < 2 or len(batches[-1]) == batch else batches[:-1]
+        return in_batches(order, batch, full=True)
 
     def evaluation_plan(self, split: Split, *, batch: int) -> list[list[int]]:
         return in_batches(range(len(self.questions(split))), batch)

@@ -3,11 +3,12 @@
     step       1        2       …    P        P + 1
     symbols    k₁ v₁    k₂ v₂   …    k_P v_P   k_j blank        label: v_j
 
-The keys of a sequence are distinct, so the answer stands at one place alone and where a model looks can be
-checked. A recurrent state must hold all pairs at once; tapes keep each where it was written. The training
-sequences have `shortest` to `longest` pairs, the test asks each of `asked`, longer ones too.
+The keys of a sequence are distinct, so the answer is in one place only, and where a model looks can be
+checked. A recurrent state must hold all pairs at once; a tape keeps each where it was written. Training
+sequences have `shortest` to `longest` pairs; the test has every number in `asked`, larger ones too.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
@@ -16,11 +17,10 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from regard.catalog import card
 from regard.data.batches import in_batches
-from regard.data.labelled import LabelledBatch
+from regard.data.tensor_batch import LabelledBatch
 from regard.errors import ConfigError, DataError, check_range, check_sizes
-from regard.tasks.base import Loss, SettledTask, Split, class_loss
+from regard.tasks.base import Loss, SettledTask, Split, class_loss, own_card
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,12 +59,9 @@ class Recall(NamedTuple):
     place: int
 
 
-@card(
-    "task",
+@own_card(
     "key-value",
     title="Key-value recall",
-    authors="regard",
-    year=2026,
     sentence="Read pairs one by one; then a key is shown again, and the network must give its value.",
 )
 class RecallTask(SettledTask):
@@ -85,8 +82,7 @@ class RecallTask(SettledTask):
     def plan(self, epoch: int, *, seed: int, batch: int) -> list[list[int]]:
         """New sequences in every epoch: their numbers are their seeds. `batch` counts sequences."""
         first = (seed * 1_000_003 + epoch) * self.settings.train
-        numbers = range(first, first + self.settings.train)
-        return in_batches(numbers[: max(len(numbers) // batch, 1) * batch], batch)
+        return in_batches(range(first, first + self.settings.train), batch, full=True)
 
     def evaluation_plan(self, split: Split, *, batch: int) -> list[list[int]]:
         """Test sequences are grouped by their number of pairs, which never varies within a batch."""
@@ -131,22 +127,20 @@ class RecallTask(SettledTask):
 
     def read(self, text: str) -> Recall:
         """A user's sequence: pairs `key=value`, then the queried key, as in "3=7 5=1 3"."""
-        *pairs, asked = [word.split("=") for word in text.split()] or [[""]]
-        keys = [pair[0] for pair in pairs]
         settings = self.settings
-        right = all(len(pair) == 2 and _below(pair[0], settings.keys) for pair in pairs)
-        right = right and all(_below(pair[1], settings.values) for pair in pairs)
-        if not right or len(set(keys)) < len(keys) or len(asked) != 1 or asked[0] not in keys:
+        found = re.fullmatch(r"(?:\d+=\d+ )+(\d+)", " ".join(text.split()))
+        pairs = tuple((int(k), int(v)) for k, v in re.findall(r"(\d+)=(\d+)", text))
+        keys = [k for k, _ in pairs]
+        right = len(set(keys)) == len(keys) and all(
+            k < settings.keys and v < settings.values for k, v in pairs
+        )
+        if not found or not right or int(found[1]) not in keys:
             raise DataError(
                 f"key-value: {text!r} is not a sequence; expected pairs key=value with distinct keys below "
                 f"{settings.keys} and values below {settings.values}, then one of the keys: 3=7 5=1 3"
             )
-        return Recall(tuple((int(k), int(v)) for k, v in pairs), keys.index(asked[0]))
+        return Recall(pairs, keys.index(int(found[1])))
 
     def loss(self, model: nn.Module, batch: LabelledBatch) -> Loss:
         """Cross-entropy of the value, summed over sequences."""
         return class_loss(model(batch), batch.labels)
-
-
-def _below(word: str, limit: int) -> bool:
-    return word.isdecimal() and int(word) < limit

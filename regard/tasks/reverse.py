@@ -1,4 +1,4 @@
-"""Reverse and relabel: random symbols, to be written backwards under another alphabet.
+"""Reverse and relabel: write random symbols backwards, in another alphabet.
 
 The right alignment is the anti-diagonal, so attention can be checked word by word; and the sentence cannot be
 guessed from its beginning, so a model without attention must carry all of it in one vector.
@@ -6,15 +6,14 @@ guessed from its beginning, so a model without attention must carry all of it in
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
 from typing import Self
 
-from regard.catalog import card
+from regard.data.parallel import Example
 from regard.data.tokens import Tokenizer
 from regard.errors import ConfigError, check_range, check_sizes
-from regard.tasks.base import Split
-from regard.tasks.translation import Example, TranslationTask
+from regard.tasks.base import Split, own_card
+from regard.tasks.translation import TranslationTask
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz"
 
@@ -34,12 +33,9 @@ class ReverseSettings:
     smoothing: float = 0.0  # label smoothing, in training alone
 
 
-@card(
-    "task",
+@own_card(
     "reverse",
     title="Reverse and relabel",
-    authors="regard",
-    year=2026,
     sentence=(
         "Random symbols to be written backwards under another alphabet: the alignment is the anti-diagonal."
     ),
@@ -50,10 +46,6 @@ class ReverseTask(TranslationTask):
     Settings = ReverseSettings
     languages = ("symbols", "symbols")
 
-    def __init__(self, settings: ReverseSettings, source: Tokenizer, target: Tokenizer) -> None:
-        super().__init__(source, target, smoothing=settings.smoothing)
-        self.settings = settings
-
     @classmethod
     def create(cls, settings: ReverseSettings) -> Self:
         if not 2 <= settings.symbols <= len(ALPHABET):
@@ -63,10 +55,6 @@ class ReverseTask(TranslationTask):
         every = [" ".join(ALPHABET[: settings.symbols])]
         tokenizer = Tokenizer.train(every, kind="words", language="symbols", lowercase=True)
         return cls(settings, tokenizer, tokenizer)
-
-    @classmethod
-    def restore(cls, settings: ReverseSettings, folder: Path) -> Self:
-        return cls(settings, *cls.load_tokenizers(folder))
 
     def read(self, split: Split) -> Sequence[Example]:
         settings = self.settings

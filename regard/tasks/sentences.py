@@ -2,30 +2,26 @@
 
     loss = -Σ_t log p(w_t | w_1, …, w_{t-1}),   perplexity = exp(loss / words), end marks counted
 
-The texts are those of the task `language`; here nothing is known of the sentence before. A model is called
-with a `StreamBatch` whose targets are whole sentences. The units of `train.batch` are words, filling counted.
+The texts are those of the task `language`, but no sentence depends on the one before. A model is called with
+a `StreamBatch` whose targets are whole sentences. The units of `train.batch` are words, padding included.
 """
 
-from regard.catalog import card
 from regard.data.ptb import EOS
 from regard.data.sentences import Sentences
 from regard.data.text_windows import StreamBatch
-from regard.data.tokens import Tokenizer
+from regard.data.tokens import split_words
 from regard.data.wordlist import UNKNOWN
 from regard.errors import DataError
-from regard.tasks.base import Split
+from regard.tasks.base import Split, own_card
 from regard.tasks.language import WordSettings, WordTask
 
 
-@card(
-    "task",
+@own_card(
     "sentences",
     title="Language modelling, sentence by sentence",
-    authors="regard",
-    year=2026,
     sentence="The next word of a sentence, given its own words alone; the texts of the task `language`.",
 )
-class SentenceTask(WordTask):
+class SentenceTask(WordTask[Sentences]):
     """The next word of a sentence."""
 
     Settings = WordSettings
@@ -34,23 +30,18 @@ class SentenceTask(WordTask):
     def cut(self, words: list[str]) -> Sentences:
         return Sentences(self.words.numbers(words), mark=self.words.number(EOS))
 
-    def sentences(self, split: Split) -> Sentences:
-        """The sentences of a split as ids."""
-        sentences: Sentences = self.held(split)
-        return sentences
-
     def sizes(self) -> dict[str, int]:
         return {"vocab": len(self.words)}
 
     def plan(self, epoch: int, *, seed: int, batch: int) -> list[list[int]]:
-        return self.sentences("train").shuffled_plan(words=batch, epoch=epoch, seed=seed)
+        return self.held("train").shuffled_plan(words=batch, epoch=epoch, seed=seed)
 
     def evaluation_plan(self, split: Split, *, batch: int) -> list[list[int]]:
-        return self.sentences(split).plan(words=batch)
+        return self.held(split).plan(words=batch)
 
     def read(self, text: str) -> tuple[list[str], StreamBatch]:
         """A user's sentence: its words as the model knows them, and a batch of it alone."""
-        words = [known for piece in CUTTER.pieces(text) if (known := self._known(piece)) is not None]
+        words = [known for piece in split_words(text) if (known := self._known(piece)) is not None]
         if not words:
             raise DataError("sentences: the text has no words; expected a sentence.")
         return words, self.cut([*words, EOS]).batch([0])
@@ -61,6 +52,3 @@ class SentenceTask(WordTask):
             if word in self.words:
                 return word
         return UNKNOWN if any(letter.isalnum() for letter in piece) else None
-
-
-CUTTER = Tokenizer.train((), kind="words")

@@ -5,17 +5,18 @@ regard's cache (regard/data/prepared.py) and mapped from there by all processes 
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import islice, tee
 from pathlib import Path
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Self
 
 import torch
 
 from regard.data.batches import PairBatch, Plan, Room, in_memory, plan_by_tokens
 from regard.data.encoded import EncodedPairs, Pair, collect, open_pairs, store
+from regard.data.parallel import Example
 from regard.data.plans import PairLengths, mapped_plan
 from regard.data.prepared import Encoder, digest, is_large, kept_tokenizers, prepare_pairs
 from regard.data.shared import made_once
@@ -23,7 +24,7 @@ from regard.data.tokens import Tokenizer
 from regard.errors import ConfigError, DataError, check_sizes
 from regard.storage import cache_folder
 from regard.tasks.base import Split
-from regard.tasks.translation import CHUNK, Example, TranslationTask, encode_examples
+from regard.tasks.translation import CHUNK, TranslationTask, encode_examples
 
 Side = Literal["source", "target"]
 SIDES: tuple[Side, Side] = ("source", "target")
@@ -44,7 +45,7 @@ class TextSettings:
     r_drop: float = 0.0  # R-Drop: how strongly two passes under different dropout must agree
     bpe_dropout: float = 0.0  # share of byte-pair merges left out of training text at random
     bpe_samples: int = 8  # how often training text is cut that way; epochs take turns
-    reversed_epochs: int = 0  # so many first epochs also train target to source
+    reversed_epochs: int = 0  # number of first epochs that also train target to source
 
     def __post_init__(self) -> None:
         if self.joint and self.pieces != "bpe":
@@ -58,10 +59,7 @@ class TextSettings:
                 f"task: `bpe_dropout` has {dropout} and `pieces` {self.pieces!r}; expected 'bpe'."
             )
         check_sizes("task", self, "bpe_samples")
-        if self.reversed_epochs < 0:
-            raise ConfigError(
-                f"task: `reversed_epochs` has {self.reversed_epochs} epochs; expected 0 or more."
-            )
+        check_sizes("task", self, "r_drop", "reversed_epochs", least=0)
         if self.reversed_epochs and not self.joint:
             raise ConfigError(
                 f"task: `reversed_epochs` has {self.reversed_epochs} and `joint` is false; expected one "
@@ -69,19 +67,22 @@ class TextSettings:
             )
 
 
-class Texts(Protocol):
+class Texts:
     """Where the sentence pairs come from."""
 
     languages: tuple[str, str]
 
     def stream(self, split: Split) -> Iterator[Example]:
         """The pairs of a split as a stream; can be called repeatedly."""
+        raise NotImplementedError(f"{type(self).__name__} defines no stream(split).")
 
     def files(self) -> Sequence[Path]:
-        """The files with the training pairs."""
+        """The files with the training pairs; none if they are in memory."""
+        return ()
 
     def choice(self) -> str:
         """Which pairs of the files are trained on, as part of the cache key."""
+        return ""
 
 
 class TextTask(TranslationTask):
@@ -90,8 +91,8 @@ class TextTask(TranslationTask):
     settings: TextSettings
 
     def __init__(self, settings: TextSettings, texts: Texts, source: Tokenizer, target: Tokenizer) -> None:
-        super().__init__(source, target, smoothing=settings.smoothing, r_drop=settings.r_drop)
-        self.settings, self.texts, self.languages = settings, texts, texts.languages
+        super().__init__(settings, source, target)
+        self.r_drop, self.texts, self.languages = settings.r_drop, texts, texts.languages
         self._recut: dict[int, EncodedPairs] = {}
 
     @classmethod
@@ -191,10 +192,9 @@ class TextTask(TranslationTask):
                 self._recut[cut] = collect(self._cut_anew(cut), sizes=sizes)
         return self._recut[cut]
 
-    def _store_cut(self, cut: int, work: Path) -> Path:
+    def _store_cut(self, cut: int, work: Path) -> None:
         logging.getLogger("regard").info("cutting the corpus anew into %s", self._folder(cut))
         store(work / "whole", self._cut_anew(cut), sizes=(len(self.source), len(self.target)))
-        return work / "whole"
 
     def _cut_anew(self, cut: int) -> Iterator[Pair]:
         share = self.settings.bpe_dropout
@@ -241,17 +241,6 @@ class TextTask(TranslationTask):
 
 def learn_tokenizers(texts: Texts, settings: TextSettings) -> tuple[Tokenizer, Tokenizer]:
     """The tokenizers of both sides, learnt from the training pairs; one for both if `joint`."""
-    learn = _learners(texts, settings)
-    if texts.files() and is_large(texts.files()):
-        decided = (settings.pieces, settings.size, settings.joint, settings.lowercase, texts.languages)
-        name = digest(texts.files(), texts.choice(), repr(decided))
-        return TextTask.load_tokenizers(kept_tokenizers(cache_folder() / "tokenizers" / name, learn))
-    learnt = [learner() for learner in learn.values()]
-    return learnt[0], learnt[-1]
-
-
-def _learners(texts: Texts, settings: TextSettings) -> dict[str, Callable[[], Tokenizer]]:
-    """File name of each tokenizer -> the function that learns it."""
 
     def learn(*sides: Side) -> Tokenizer:
         language = texts.languages[SIDES.index(sides[-1])]
@@ -265,9 +254,15 @@ def _learners(texts: Texts, settings: TextSettings) -> dict[str, Callable[[], To
             lowercase=settings.lowercase,
         )
 
+    learners = {f"{side}.tokenizer.json": partial(learn, side) for side in SIDES}
     if settings.joint:
-        return {"tokenizer.json": partial(learn, *SIDES)}
-    return {f"{side}.tokenizer.json": partial(learn, side) for side in SIDES}
+        learners = {"tokenizer.json": partial(learn, *SIDES)}
+    if texts.files() and is_large(texts.files()):
+        decided = (settings.pieces, settings.size, settings.joint, settings.lowercase, texts.languages)
+        name = digest(texts.files(), texts.choice(), repr(decided))
+        return TextTask.load_tokenizers(kept_tokenizers(cache_folder() / "tokenizers" / name, learners))
+    learnt = [learner() for learner in learners.values()]
+    return learnt[0], learnt[-1]
 
 
 def is_unspaced(language: str) -> bool:

@@ -1,10 +1,9 @@
 """Sentence pairs as a task: batches by token budget, cross-entropy, raw text in and out."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 import torch.nn.functional as F
@@ -12,30 +11,15 @@ from torch import Tensor, nn
 
 from regard.data.batches import PairBatch, Plan, plan_by_tokens, plan_in_order
 from regard.data.encoded import EncodedPairs, Pair, collect
+from regard.data.parallel import Example
 from regard.data.tokens import Tokenizer
 from regard.errors import ConfigError
 from regard.kernels.training.cross_entropy import cross_entropy_of_two
 from regard.tasks.base import Loss, Split
 
-Links = tuple[tuple[int, int], ...]  # (source piece, target piece), from 0
 Owners = list[tuple[int, ...]]  # for each piece the words it is part of
 CHUNK = 1024  # texts encoded at once
 IGNORED = -100  # target at padding
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """One sentence pair as raw text, with `links` between pieces of the two sides if known.
-
-    If `words` are given, the links join those instead of the tokenizer's pieces. `possible` links are those
-    that only some annotators saw: neither finding nor missing one is an error.
-    """
-
-    source: str
-    target: str
-    links: Links | None = None
-    possible: Links = ()
-    words: tuple[tuple[str, ...], tuple[str, ...]] | None = None  # of both sides, from the annotators
 
 
 class TranslationTask:
@@ -45,22 +29,23 @@ class TranslationTask:
     gives: ClassVar[str] = "sentence pairs"
     takes_half: ClassVar[bool] = True  # the loss is computed in float32 whatever the dtype of the scores
     languages: tuple[str, str]
+    r_drop: float = 0.0  # weight of the divergence between two passes with different dropout
 
-    def __init__(
-        self, source: Tokenizer, target: Tokenizer, *, smoothing: float = 0.0, r_drop: float = 0.0
-    ) -> None:
-        """`smoothing` is the share of each target's mass that training spreads over the vocabulary, `r_drop`
-        the weight of the divergence between two passes with different dropout."""
+    def __init__(self, settings: Any, source: Tokenizer, target: Tokenizer) -> None:
+        """`settings.smoothing` is the share of each target's mass that training spreads over all words."""
+        smoothing = settings.smoothing
         if not 0.0 <= smoothing < 1.0:
             raise ConfigError(f"task: `smoothing` has {smoothing}; expected 0 or more, and less than 1.")
-        if r_drop < 0.0:
-            raise ConfigError(f"task: `r_drop` has {r_drop}; expected 0 or more.")
         shared = source is target
         self.source = Tokenizer.of(source)
         self.target = self.source if shared else Tokenizer.of(target)
-        self.smoothing, self.r_drop = smoothing, r_drop
+        self.settings, self.smoothing = settings, smoothing
         self._examples: dict[Split, Sequence[Example]] = {}
         self._encoded: dict[Split, EncodedPairs] = {}
+
+    @classmethod
+    def restore(cls, settings: Any, folder: Path) -> Self:
+        return cls(settings, *cls.load_tokenizers(folder))
 
     def read(self, split: Split) -> Sequence[Example]:
         """Read or make the examples of a split; called once per split."""

@@ -48,7 +48,7 @@ def view_pairs(run: Run, text: str | None, out: Path, *, beam: int | None) -> st
 
 def _test_sentence(task: SentenceTask) -> tuple[list[str], StreamBatch]:
     """The first sentence of the test set that has six words or more."""
-    sentences = task.sentences("test")
+    sentences = task.held("test")
     for number in range(len(sentences)):
         batch = sentences.batch([number])
         count = int(batch.counts[0])

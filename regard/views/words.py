@@ -8,7 +8,7 @@ from torch import Tensor
 
 from regard.data.ptb import EOS
 from regard.data.text_windows import StreamBatch, WordStream
-from regard.data.tokens import Tokenizer
+from regard.data.tokens import split_words
 from regard.errors import DataError
 from regard.tasks.language import LanguageTask, read_words
 from regard.train.run import Run
@@ -33,8 +33,7 @@ def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
         raise DataError(
             f"{run.folder}: model is {run.config.model!r}, which does not look back; nothing can be shown."
         )
-    cutter = Tokenizer.train((), kind="words", lowercase=True)
-    words = (first_sentence(task) if text is None else cutter.pieces(text))[:LONGEST]
+    words = (first_sentence(task) if text is None else split_words(text.lower()))[:LONGEST]
     if len(words) < 2:
         raise DataError(f"show: the text has {len(words)} words; expected two or more.")
     C, start = task.settings.context, task.words.number(EOS)

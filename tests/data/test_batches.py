@@ -1,4 +1,5 @@
 import math
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -33,10 +34,11 @@ def size(batch, lengths):
 
 @given(LENGTHS, st.integers(1, 400), st.integers(0, 9), st.integers(0, 9), st.integers(1, 100))
 def test_a_training_plan_has_every_example_once_within_the_budget(lengths, budget, epoch, seed, pool):
-    plan = plan_by_tokens(lengths, budget=budget, epoch=epoch, seed=seed, pool=pool)
+    with patch.object(batches, "POOL", pool):
+        plan = plan_by_tokens(lengths, budget=budget, epoch=epoch, seed=seed)
+        assert plan == plan_by_tokens(list(lengths), budget=budget, epoch=epoch, seed=seed)
     assert sorted(i for batch in plan for i in batch) == list(range(len(lengths)))
     assert all(batch and (len(batch) == 1 or size(batch, lengths) <= budget) for batch in plan)
-    assert plan == plan_by_tokens(list(lengths), budget=budget, epoch=epoch, seed=seed, pool=pool)
 
 
 @given(LENGTHS, st.integers(1, 400))
@@ -73,7 +75,8 @@ def test_a_training_plan_sorts_by_steps_of_four_within_pools_of_shuffled_example
     for start in range(0, len(shuffled), pool):
         similar = sorted(shuffled[start : start + pool], key=lambda i: (sum(steps[i]), steps[i]))
         expected += cut_greedily(similar, steps, budget)
-    plan = plan_by_tokens(lengths, budget=budget, epoch=3, seed=seed, pool=pool)
+    with patch.object(batches, "POOL", pool):
+        plan = plan_by_tokens(lengths, budget=budget, epoch=3, seed=seed)
     assert sorted(plan) == sorted(expected)
     order = np.random.PCG64(np.random.SeedSequence([seed, 3, 1])).random_raw(len(expected)).tolist()
     assert list(plan) == [expected[i] for i in sorted(range(len(expected)), key=order.__getitem__)]
@@ -82,12 +85,13 @@ def test_a_training_plan_sorts_by_steps_of_four_within_pools_of_shuffled_example
 @pytest.mark.parametrize("size", [0, 1, 99, 1000])
 def test_a_plan_is_the_same_however_little_is_sorted_at_once(monkeypatch, size):
     lengths = np.random.default_rng(offset_seed(1)).integers(1, 50, (size, 2))
-    expected = plan_by_tokens(lengths, budget=300, epoch=1, seed=2, pool=64)
+    monkeypatch.setattr(batches, "POOL", 64)
+    expected = plan_by_tokens(lengths, budget=300, epoch=1, seed=2)
     for share, drawn in ((1, 7), (100, 64), (999, 1000)):
         monkeypatch.setattr(batches, "SHARE", share)
         monkeypatch.setattr(batches, "DRAWN", drawn)
         monkeypatch.setattr(batches, "CHUNK", 5)
-        assert plan_by_tokens(lengths, budget=300, epoch=1, seed=2, pool=64) == expected
+        assert plan_by_tokens(lengths, budget=300, epoch=1, seed=2) == expected
 
 
 def test_a_plan_is_a_sequence():
@@ -229,8 +233,6 @@ def test_unequal_sides_are_an_error():
         pair_batch([[3], [4]], [[5]])
 
 
-def test_impossible_budgets_and_pools_are_errors():
+def test_an_impossible_budget_is_an_error():
     with pytest.raises(ConfigError, match="plan: `budget` has 0 tokens; expected 1 or more"):
         plan_in_order([(1, 1)], budget=0)
-    with pytest.raises(ConfigError, match="plan_by_tokens: `pool` has 0; expected 1 or more"):
-        plan_by_tokens([(1, 1)], budget=9, epoch=0, seed=0, pool=0)

@@ -40,16 +40,17 @@ def test_a_seed_decides_the_cut(tokenizer):
     assert cuts[0] == cuts[1] != cuts[2]
 
 
-def test_a_merge_is_left_out_as_often_as_asked():
+def test_a_merge_is_left_out_as_often_as_asked(monkeypatch):
     """Of "ab" with one merge, a share of 0.3 stays in two pieces."""
     tokenizer = Tokenizer.train(["ab ab"], kind="bpe", size=261)
-    recut = tokenizer.recut(share=0.3, seed=5, draws=4000)
+    monkeypatch.setattr("regard.data.bytepairs.DRAWS", 4000)
+    recut = tokenizer.recut(share=0.3, seed=5)
     found = [len(numbers) for numbers in recut(["ab"] * 4000)]
     assert set(found) == {1, 2}
     assert found.count(2) / 4000 == pytest.approx(0.3, abs=0.03)  # four standard deviations
 
 
-def test_the_exact_chances_of_a_word_with_two_merges():
+def test_the_exact_chances_of_a_word_with_two_merges(monkeypatch):
     """The word abc with the merges ab, then ab + c: every way chance can go, counted by hand.
 
     The pair "ab" stays with 1 - q; then "ab c" merges with 1 - q. Otherwise nothing is left at once, since
@@ -57,7 +58,8 @@ def test_the_exact_chances_of_a_word_with_two_merges():
     """
     tokenizer = Tokenizer.train(["abc", "abc", "abd"], kind="bpe", size=262)
     q, total = 0.4, 6000
-    recut = tokenizer.recut(share=q, seed=3, draws=total)
+    monkeypatch.setattr("regard.data.bytepairs.DRAWS", total)
+    recut = tokenizer.recut(share=q, seed=3)
     cuts = [tuple(tokenizer.pieces_of(numbers)) for numbers in recut(["abc"] * total)]
     shares = {cut: len(list(group)) / total for cut, group in itertools.groupby(sorted(cuts))}
     wanted = {("abc",): (1 - q) ** 2, ("ab", "c"): (1 - q) * q, ("a", "b", "c"): q}

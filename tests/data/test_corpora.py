@@ -12,8 +12,9 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from regard.data import corpora
-from regard.data.corpora import CORPORA, PublicFile, Sentences, find_corpus
+from regard.data.corpora import CORPORA, PublicFile, find_corpus
 from regard.data.fetch import fetch
+from regard.data.parallel import Example
 from regard.errors import ConfigError, DataError
 
 GREEK = [f"Sentence {n} has {n * n} words." for n in range(400)]
@@ -51,18 +52,18 @@ def test_captions_are_found_in_every_layout(tmp_path, layout):
     for name, text in (("val.en", "A dog.\nTwo men.\n"), ("val.de", "Ein Hund.\nZwei Männer.\n")):
         write(tmp_path / "data" / layout.format(name), text)
     found = list(find_corpus("multi30k-en-de").stream("valid", str(tmp_path / "data")))
-    assert found == [Sentences("A dog.", "Ein Hund."), Sentences("Two men.", "Zwei Männer.")]
+    assert found == [Example("A dog.", "Ein Hund."), Example("Two men.", "Zwei Männer.")]
 
 
 def test_the_data_folder_may_come_from_the_environment_or_the_cache(tmp_path, monkeypatch):
     corpus = find_corpus("multi30k-en-fr")
     for name in ("train.en", "train.fr"):
         write(tmp_path / "cache" / "data" / "multi30k" / name, "kept\n")
-    assert list(corpus.stream("train")) == [Sentences("kept", "kept")]
+    assert list(corpus.stream("train")) == [Example("kept", "kept")]
     for name in ("train.en", "train.fr"):
         write(tmp_path / "mine" / "multi30k" / name, "mine\n")
     monkeypatch.setenv("REGARD_DATA", str(tmp_path / "mine"))
-    assert list(corpus.stream("train")) == [Sentences("mine", "mine")]
+    assert list(corpus.stream("train")) == [Example("mine", "mine")]
 
 
 def tatoeba(tmp_path, form):
@@ -102,8 +103,8 @@ def test_the_split_of_a_sentence_does_not_change_and_the_attribution_is_left_out
     assert english in {pair.source for pair in splits[expected]}
 
 
-HANSARDS = Sentences(
-    "the house", "la maison", (("the", "house"), ("la", "maison")), ((0, 0), (1, 1)), ((0, 1),)
+HANSARDS = Example(
+    "the house", "la maison", ((0, 0), (1, 1)), ((0, 1),), (("the", "house"), ("la", "maison"))
 )
 
 
@@ -133,7 +134,7 @@ def test_hansards_is_read_from_the_shared_tasks_archive(tmp_path, packed):
             write(tmp_path / "English-French" / name, text)
     first, second = find_corpus("hansards").stream("test", str(tmp_path))
     assert first == HANSARDS
-    assert second == Sentences("été", "été", (("été",), ("été",)), ((0, 0),), ())
+    assert second == Example("été", "été", ((0, 0),), (), (("été",), ("été",)))
 
 
 @pytest.mark.parametrize(
@@ -189,14 +190,14 @@ def test_an_unknown_corpus_is_answered_with_those_there_are():
 
 def test_a_data_folder_that_does_not_exist_is_told(tmp_path):
     with pytest.raises(
-        DataError, match=r"the data folder .*nowhere does not exist; expected multi30k/val\.en\.gz"
+        DataError, match=r"the data folder .*nowhere does not exist; expected one with multi30k/val\.en\.gz"
     ):
         list(find_corpus("multi30k-en-de").stream("valid", str(tmp_path / "nowhere")))
 
 
 def test_what_is_not_there_and_cannot_be_fetched_is_told_with_its_licence(tmp_path, caplog):
     with pytest.raises(
-        DataError, match=r"is not there and could not be fetched.*--data.* or REGARD_DATA"
+        DataError, match=r"was not found, and the download failed\. .*--data.* or REGARD_DATA"
     ) as told:
         list(find_corpus("multi30k-en-de").stream("valid", str(tmp_path)))
     assert f"{tmp_path}/multi30k/val.en.gz, {tmp_path}/cache/data/multi30k/val.en.gz" in str(told.value)
@@ -209,7 +210,7 @@ def test_a_fetched_file_is_kept_where_it_is_looked_for(tmp_path, monkeypatch):
 
     monkeypatch.setattr(corpora, "fetch", deliver)
     corpus = find_corpus("multi30k-en-de")
-    assert list(corpus.stream("valid")) == [Sentences("val.en.gz 14f7", "val.de.gz f0cb")]
+    assert list(corpus.stream("valid")) == [Example("val.en.gz 14f7", "val.de.gz f0cb")]
     assert (tmp_path / "cache" / "data" / "multi30k" / "val.de.gz").exists()
     monkeypatch.setattr(corpora, "fetch", None)  # the second time nothing is fetched
     assert len(list(corpus.stream("valid"))) == 1
@@ -239,7 +240,7 @@ def test_later_test_sets_of_multi30k_are_fetched_like_the_rest(tmp_path, monkeyp
         server.shutdown()
         server.server_close()
         thread.join()
-    assert found == [Sentences("A cat.", "Un chat."), Sentences("A boat.", "Un bateau.")]
+    assert found == [Example("A cat.", "Un chat."), Example("A boat.", "Un bateau.")]
     assert (tmp_path / "multi30k" / f"{name}.fr.gz").exists()
     assert list(corpus.stream("train", str(tmp_path))) == []
     named = find_corpus(f"multi30k-en-fr-{later}")

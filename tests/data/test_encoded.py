@@ -6,6 +6,7 @@ import time
 
 import pytest
 import torch
+from encoded_lists import lists
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,7 +22,7 @@ SIZES = (60_001, 60_001)
 @given(PAIRS)
 def test_collected_pairs_are_the_lists_they_came_from(pairs):
     encoded = collect(iter(pairs), sizes=SIZES)
-    assert list(encoded) == pairs
+    assert lists(encoded) == pairs
     assert len(encoded) == len(pairs)
     assert encoded.lengths().tolist() == [[len(a) + 1, len(b) + 1] for a, b in pairs]
 
@@ -41,8 +42,7 @@ def test_a_batch_is_what_pair_batch_makes_of_the_lists(pairs, data):
 def test_stored_pairs_are_mapped_back(tmp_path, is_mapped, pairs):
     stored = store(tmp_path / "kept", iter(pairs), sizes=(10, 70_000))
     again = open_pairs(tmp_path / "kept")
-    assert list(stored) == list(again) == pairs
-    assert stored == again == collect(pairs, sizes=(10, 70_000))
+    assert lists(stored) == lists(again) == pairs
     assert is_mapped(again.source.offsets)
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
@@ -50,13 +50,13 @@ def test_stored_pairs_are_mapped_back(tmp_path, is_mapped, pairs):
 def test_numbers_are_as_wide_as_the_vocabulary_needs():
     encoded = collect([([65_535], [65_536])], sizes=(65_536, 65_537))
     assert (encoded.source.numbers.dtype, encoded.target.numbers.dtype) == (torch.uint16, torch.uint32)
-    assert list(encoded) == [([65_535], [65_536])]
+    assert lists(encoded) == [([65_535], [65_536])]
 
 
 def test_pairs_are_written_in_parts(tmp_path, monkeypatch):
     monkeypatch.setattr("regard.data.encoded.PART", 8)
     pairs = [([n + 4] * (n % 5), [n + 5] * (n % 3)) for n in range(50)]
-    assert list(store(tmp_path / "kept", pairs, sizes=(99, 99))) == pairs
+    assert lists(store(tmp_path / "kept", pairs, sizes=(99, 99))) == pairs
 
 
 def test_a_failure_while_writing_leaves_nothing_behind(tmp_path):
@@ -93,7 +93,7 @@ def test_a_folder_that_is_not_whole_is_refused(tmp_path):
 
 def test_whoever_comes_second_takes_what_is_there(tmp_path):
     store(tmp_path / "kept", [([4], [5])], sizes=(9, 9))
-    assert list(store(tmp_path / "kept", [([4], [5])], sizes=(9, 9))) == [([4], [5])]
+    assert lists(store(tmp_path / "kept", [([4], [5])], sizes=(9, 9))) == [([4], [5])]
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
 
@@ -105,10 +105,10 @@ def test_two_containers_with_one_process_number_store_at_once(tmp_path, monkeypa
 
     def interrupted():
         yield pairs[0]
-        assert list(store(tmp_path / "kept", pairs, sizes=(9, 9))) == pairs  # the other is first
+        assert lists(store(tmp_path / "kept", pairs, sizes=(9, 9))) == pairs  # the other is first
         yield pairs[1]
 
-    assert list(store(tmp_path / "kept", interrupted(), sizes=(9, 9))) == pairs
+    assert lists(store(tmp_path / "kept", interrupted(), sizes=(9, 9))) == pairs
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
 

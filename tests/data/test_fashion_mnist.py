@@ -68,7 +68,7 @@ def test_without_data_it_is_said_where_it_is_to_be_had(tmp_path):
         (gzip.compress(b"\x00\x00\x0d\x01abcd"), r"has no IDX header for bytes; expected a file of"),
         (
             gzip.compress(idx(np.zeros(9, dtype=np.uint8))[:-2]),
-            r"has 7 values; expected 9 by its header\. Perhaps copy it again\.$",
+            r"has 7 values; expected 9 by its header\. Try copying it again\.$",
         ),
     ],
     ids=["no-gzip", "truncated", "floats", "short"],

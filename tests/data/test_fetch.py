@@ -48,14 +48,14 @@ def home():
 
 def test_a_file_arrives_whole_in_a_new_folder(home, tmp_path):
     path = tmp_path / "new" / "file"
-    assert fetch(f"{home}/file", path, sha256=DIGEST) == DIGEST
+    fetch(f"{home}/file", path, sha256=DIGEST)
     assert path.read_bytes() == BODY
     assert [entry.name for entry in path.parent.iterdir()] == ["file"]
 
 
 def test_the_digest_of_a_file_that_changes_is_told(home, tmp_path, caplog):
     fetch(f"{home}/file", tmp_path / "file")
-    assert f"fetched, SHA-256 {DIGEST}" in caplog.text
+    assert f"downloaded, SHA-256 {DIGEST}" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -81,11 +81,12 @@ def test_a_fetch_after_a_cut_one_starts_anew(home, tmp_path):
     assert (tmp_path / "file").read_bytes() == BODY
 
 
-def test_a_home_that_does_not_answer_is_given_up(home, tmp_path):
+def test_a_home_that_does_not_answer_is_given_up(home, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "TIMEOUT", 0.2)
     with pytest.raises(
         DataError, match=r"/silent: no answer in time; try again, or put the file at .*file\."
     ):
-        fetch(f"{home}/silent", tmp_path / "file", timeout=0.2)
+        fetch(f"{home}/silent", tmp_path / "file")
 
 
 def test_a_refused_connection_is_told(tmp_path):
@@ -93,7 +94,7 @@ def test_a_refused_connection_is_told(tmp_path):
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
     with pytest.raises(
-        DataError, match=r"cannot be fetched \(connection refused\); put the file at .*file\."
+        DataError, match=r"cannot be downloaded \(connection refused\); put the file at .*file\."
     ):
         fetch(f"http://127.0.0.1:{port}/file", tmp_path / "file")
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from encoded_lists import lists
 from forking import forks
 
 from regard.data import prepared, shared, workers
@@ -124,7 +125,6 @@ def test_waiting_is_told_once(tmp_path, caplog):
         begun.set()
         go_on.wait()
         (work / "whole").mkdir()
-        return work / "whole"
 
     first = threading.Thread(target=made_once, args=(tmp_path / "found", make))
     first.start()
@@ -155,7 +155,7 @@ def fail(number):
 
 
 def test_a_process_that_was_killed_is_named():
-    with forks(), pytest.raises(DataError, match=r"process \d+, which prepared text, was killed; .*is kept"):
+    with forks(), pytest.raises(DataError, match=r"process \d+, which prepared text, was killed, .*is kept"):
         list(workers.spread(kill, [(1,), (2,)], processes=2))
 
 
@@ -186,12 +186,12 @@ def test_a_second_start_reads_and_learns_nothing(tmp_path, monkeypatch):
         )
     settings = FilesSettings(source=str(tmp_path / "text.a"), target=str(tmp_path / "text.b"), size=300)
     first = FilesTask.create(settings)
-    plain = list(first.encoded("train"))
+    plain = lists(first.encoded("train"))
     monkeypatch.setattr(Tokenizer, "train", None)
     monkeypatch.setattr(Parallel, "__iter__", None)
     monkeypatch.setattr(Tokenizer, "encode_all", None)
     again = FilesTask.create(settings)
-    assert list(again.encoded("train")) == plain
+    assert lists(again.encoded("train")) == plain
     assert again.target.to_json() == first.target.to_json()
     pairs = counted(Path(settings.source), Path(settings.target))
     assert (pairs.count, pairs.skipped) == (100, 1)
@@ -242,7 +242,7 @@ def test_the_cache_has_the_documented_layout(tmp_path, monkeypatch):
         offsets = np.fromfile(encoded / f"{name}.offsets", dtype=np.int64)
         assert len(offsets) == record["pairs"] + 1
         sentences = [numbers[a:b].tolist() for a, b in pairwise(offsets)]
-        assert sentences == [list(pair[column]) for pair in task.encoded("train")]
+        assert sentences == [list(pair[column]) for pair in lists(task.encoded("train"))]
         assert sentences[0] == own.encode(PAIRS[0][column])
     [folder] = plans.iterdir()
     rows, starts = (np.load(folder / f"{name}.npy") for name in ("rows", "starts"))

@@ -59,7 +59,7 @@ def test_a_list_that_cannot_be_read_is_named(tmp_path):
     ):
         WordList.load(path)
     path.write_text("{}")
-    with pytest.raises(DataError, match=r"has something else; expected a list of words"):
+    with pytest.raises(DataError, match=r"has no list of words; expected what WordList\.save wrote"):
         WordList.load(path)
     path.write_text("[")
     with pytest.raises(DataError, match=r"is not valid JSON"):

@@ -1,10 +1,13 @@
 """Unknown words through a dictionary: learnt from alignments, or read from a file."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
 from regard.attention.compose import Attention
 from regard.attention.scores.dot import DotScore
+from regard.data.parallel import Example
 from regard.data.tokens import EOS, UNK, Tokenizer
 from regard.decode.base import GREEDY, Decoding
 from regard.decode.translator import Translator
@@ -18,7 +21,7 @@ from regard.decode.unknown import (
 from regard.errors import DataError
 from regard.evaluate.translation import evaluate_translation
 from regard.models.base import Translating
-from regard.tasks.translation import Example, TranslationTask
+from regard.tasks.translation import TranslationTask
 
 PAIRS = [("the cat", "le chat")] * 3 + [("the dog", "le chien"), ("the zebra", "le zebre")]
 
@@ -58,7 +61,8 @@ class Pairs(TranslationTask):
     def __init__(self, pairs=PAIRS):
         self.pairs = pairs
         sides = zip(*pairs, strict=True)
-        super().__init__(*(Tokenizer.train(side, kind="words", minimum=2) for side in sides))
+        settings = SimpleNamespace(smoothing=0.0)
+        super().__init__(settings, *(Tokenizer.train(side, kind="words", minimum=2) for side in sides))
 
     def read(self, split):
         return [Example(*pair) for pair in self.pairs]

@@ -10,7 +10,7 @@ from regard.attention.normalizers.mean import Mean
 from regard.attention.record import record
 from regard.data.batches import PairBatch, pad
 from regard.data.entailment import PairTextBatch
-from regard.data.labelled import LabelledBatch
+from regard.data.tensor_batch import LabelledBatch
 from regard.data.text_windows import StreamBatch
 from regard.errors import ConfigError, KernelRefused, ShapeError
 from regard.kernels.lstmn import lstmn_tape

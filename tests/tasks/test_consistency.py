@@ -9,8 +9,9 @@ from torch import nn
 
 from regard.data.batches import PairBatch
 from regard.errors import ConfigError
+from regard.tasks.files import FilesSettings
 from regard.tasks.reverse import ReverseSettings, ReverseTask
-from regard.tasks.translation import TranslationTask, consistent, cross_entropy
+from regard.tasks.translation import consistent, cross_entropy
 
 BATCH = PairBatch(
     torch.tensor([[5, 6, 7], [5, 6, 0]]),
@@ -68,14 +69,13 @@ def test_padding_counts_nothing_in_the_agreement():
 
 
 def test_agreement_is_asked_for_in_training_alone():
-    parts = ReverseTask.create(ReverseSettings(train=4, valid=4, test=4))
-    task = TranslationTask(parts.source, parts.target, r_drop=5.0)
+    task = ReverseTask.create(ReverseSettings(train=4, valid=4, test=4))
+    task.r_drop = 5.0
     scores = torch.randn(2, 3, 6)
     assert task.loss(Told(scores).eval(), BATCH).total == cross_entropy(scores, BATCH).total
     assert task.loss(Told(torch.randn(4, 3, 6)).train(), BATCH).total > 0
 
 
 def test_a_negative_weight_is_refused():
-    parts = ReverseTask.create(ReverseSettings(train=4, valid=4, test=4))
-    with pytest.raises(ConfigError, match=r"`r_drop` has -1; expected 0 or more"):
-        TranslationTask(parts.source, parts.target, r_drop=-1)
+    with pytest.raises(ConfigError, match=r"^task: `r_drop` has -1; expected 0 or more\.$"):
+        FilesSettings(r_drop=-1)

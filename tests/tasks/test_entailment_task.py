@@ -88,7 +88,7 @@ def test_a_wrong_tab_separated_file_of_snli_is_explained(tmp_path):
         (["a\tb"], "the first line has no column sentence_A; expected the header of SICK.txt."),
         ([HEADER, "1\tx"], "line 2 has 2 columns; expected 6."),
         ([HEADER, "1\tx\ty\tMAYBE\t1\tTRAIN"], "line 2 has the label 'maybe'; expected entailment, neutral,"),
-        ([HEADER], "no pair belongs to train; expected some."),
+        ([HEADER], "has no train pairs; expected one or more."),
     ],
     ids=["header", "columns", "label", "none"],
 )

@@ -1,6 +1,7 @@
 import gzip
 
 import pytest
+from encoded_lists import lists
 
 from regard.errors import ConfigError, DataError
 from regard.tasks.files import FilesSettings, FilesTask
@@ -24,7 +25,7 @@ def test_pairs_come_from_plain_and_packed_files(files):
     task = FilesTask.create(FilesSettings(**files, size=300))
     assert task.examples("train")[0].source == "The cat sees 0 dogs."
     assert task.examples("train")[0].target == "Le chat voit 0 chiens."
-    assert task.target.decode(task.encoded("train")[3][1]) == "Le chat voit 3 chiens."
+    assert task.target.decode(lists(task.encoded("train"))[3][1]) == "Le chat voit 3 chiens."
 
 
 def test_one_pair_in_fifty_is_held_out_where_no_validation_files_are_given(files):

@@ -26,7 +26,7 @@ def test_penn_treebank_is_read_plain_or_packed_with_end_marks(ptb):
     assert " ".join(read_words(settings, "train")[:9]) == "the cat <unk> N <eos> the dog sat <eos>"
     task = LanguageTask.create(settings)
     assert sorted(task.words.words) == sorted(["<eos>", "<unk>", "the", "cat", "N", "dog", "sat"])
-    assert task.stream("valid").length == 4
+    assert task.held("valid").length == 4
     numbers = task.batch("test", [0]).targets[0].tolist()
     assert [task.words.words[n] for n in numbers[:4]] == ["the", "<unk>", "sat", "<eos>"]
 
@@ -57,9 +57,9 @@ def test_a_text_of_ones_own_is_cut_into_words_and_split_by_lines(tmp_path):
 
 
 def test_settings_that_cannot_be_are_named():
-    with pytest.raises(ConfigError, match=r"^language: `task\.context` has 0; expected 1 or more\.$"):
+    with pytest.raises(ConfigError, match=r"^language: `context` has 0; expected 1 or more\.$"):
         LanguageSettings(context=0)
-    with pytest.raises(ConfigError, match=r"^language: `task\.predict` has -1; expected 1 or more\.$"):
+    with pytest.raises(ConfigError, match=r"^language: `predict` has -1; expected 1 or more\.$"):
         LanguageSettings(predict=-1)
 
 
@@ -113,5 +113,5 @@ def test_the_embedded_grammar_needs_no_data(monkeypatch):
     monkeypatch.delenv("REGARD_DATA", raising=False)
     monkeypatch.setattr(language, "SENTENCES", {"train": 50, "valid": 5, "test": 5})
     task = LanguageTask.create(LanguageSettings())
-    assert task.stream("train").length > 300
+    assert task.held("train").length > 300
     assert task.batch("train", [0, 35]).inputs.shape == (2, 35)

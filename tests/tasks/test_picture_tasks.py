@@ -170,7 +170,7 @@ def test_validation_is_spread_over_the_training_part_and_classes_come_along(fold
     assert task.batch("valid", range(2)).labels.tolist() == [0, 4]
     assert task.batch("train", range(6)).labels.tolist() == [1, 2, 3, 5, 6, 7]
     with pytest.raises(
-        ConfigError, match=r"^cifar10: `valid` has 8; expected fewer than 8, all there are\.$"
+        ConfigError, match=r"^cifar10: `valid` has 8; expected fewer than the 8 training pictures\.$"
     ):
         Cifar10Task(Cifar10Settings(valid=8)).count("train")
     assert task.batch("test", [1, 3]).labels.tolist() == [9, 1]
@@ -195,7 +195,7 @@ def test_damaged_and_missing_files_are_said(folder, monkeypatch):
     ):
         cifar10.read_cifar10()
     (folder / cifar10.BINARY).write_bytes(b"not an archive")
-    with pytest.raises(DataError, match=r"cannot be read as CIFAR-10 \(.*Perhaps copy it again\.$"):
+    with pytest.raises(DataError, match=r"cannot be read as CIFAR-10 \(.*Try copying it again\.$"):
         cifar10.read_cifar10()
     (folder / cifar10.BINARY).unlink()
     monkeypatch.setitem(PARTS, "test", slice(8, 8))

@@ -157,7 +157,7 @@ def test_many_sets_are_solved_by_processes_into_one_file(tmp_path, monkeypatch, 
     with forks():
         found = solved(sets, 50, processes=2)
     assert torch.equal(found[numbers].long(), sets.answers(numbers)), "asked for before they are there"
-    assert capsys.readouterr().err == "tsp: 50 point sets are solved while training\n"
+    assert capsys.readouterr().err == "tsp: solving 50 point sets while training\n"
     for worker in found._workers:
         assert worker.wait(timeout=60) == 0
     assert torch.equal(found[numbers].long(), sets.answers(numbers))

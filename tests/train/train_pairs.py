@@ -2,9 +2,11 @@
 
 import random
 from pathlib import Path
+from types import SimpleNamespace
 
+from regard.data.parallel import Example
 from regard.data.tokens import Tokenizer
-from regard.tasks.translation import Example, TranslationTask
+from regard.tasks.translation import TranslationTask
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven"]
 TRANSFORMER = {
@@ -36,4 +38,4 @@ class Pairs(TranslationTask):
 
 def make_pairs() -> Pairs:
     tokenizer = Tokenizer.train([" ".join(WORDS)], kind="words", lowercase=True)
-    return Pairs(tokenizer, tokenizer)
+    return Pairs(SimpleNamespace(smoothing=0.0), tokenizer, tokenizer)

@@ -213,27 +213,13 @@ def _begin_with_condition(writer: _Writer, tense: str) -> Action | None:
         if len(who.english) > 1:
             return None
         before, count = _coming(random, who.agreement), 2
-        main = choose_action(
-            random,
-            _chain_length(random, writer.left - 2 - count),
-            tense,
-            False,
-            subject=choice,
-            times=0,
-            only="sudden",
-        )
+        length = _chain_length(random, writer.left - 2 - count)
+        main = choose_action(random, length, tense, False, subject=choice, times=0, only="sudden")
     else:
         count = 2 + len(who.english)
         length = _chain_length(random, writer.left - 2 - count)
-        main = choose_action(
-            random,
-            length,
-            tense,
-            False,
-            subject=_pronoun(who.agreement),
-            times=0,
-            avoid=(choice[0], choice[2]),
-        )
+        subject, avoid = _pronoun(who.agreement), (choice[0], choice[2])
+        main = choose_action(random, length, tense, False, subject=subject, times=0, avoid=avoid)
         if main is None:
             return None
         keys = main.frame.negative_reasons if word == "Although" else main.frame.reasons

@@ -3,7 +3,7 @@
 import pytest
 
 from regard.data.questions import split_story
-from regard.data.stories import GO, TAKE, make_question, split_of
+from regard.tasks.stories import GO, TAKE, make_question, split_of
 
 
 def solve(question):
