@@ -69,9 +69,8 @@ class PairClassifier(Model):
     """Classifies two sentences from a vector of each by H; base class of the models below."""
 
     def __init__(self, config: BagOfWordsConfig) -> None:
-        super().__init__()
+        super().__init__(config)
         d = config.hidden
-        self.config = config
         self.E = nn.Embedding(config.vocab, config.embedding)
         self.E.weight.requires_grad_(not config.fixed)
         self.P = linear(config.embedding, d, bias=False)

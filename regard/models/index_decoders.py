@@ -81,8 +81,7 @@ class AttentionIndex(Translating):
     aligner = "attention"
 
     def __init__(self, config: AttentionIndexConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         n = config.hidden
         self.encoder = LSTMEncoder(inputs=config.dimension, hidden=n, flags=1)
         self.E = nn.Embedding(1 + config.places, n)
@@ -139,8 +138,7 @@ class PlainIndex(Translating):
     reads = ("sets of points",)
 
     def __init__(self, config: PlainIndexConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         n = config.hidden
         self.encoder = LSTMEncoder(inputs=config.dimension, hidden=n, flags=1)
         self.E = nn.Embedding(1 + config.places, n)

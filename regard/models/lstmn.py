@@ -61,8 +61,7 @@ class LSTMNLanguageModel(Model):
     reads = ("running text", "single sentences")
 
     def __init__(self, config: LSTMNConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         self.E = nn.Embedding(config.vocab, config.embedding)
         self.lstmn = build_lstmn(config, recency=config.recency)
         self.W = nn.Linear(config.hidden, config.vocab)
@@ -119,8 +118,7 @@ class LSTMNClassifier(Model):
     reads = ("labelled sequences",)
 
     def __init__(self, config: LSTMNClassifierConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         n, m = config.hidden, config.embedding
         self.E = nn.Embedding(config.vocab, m)
         self.reader = READERS[config.cell](config)

@@ -157,8 +157,7 @@ class LSTMNFusion(Translating):
     aligner = "fusion.attention"
 
     def __init__(self, config: LSTMNFusionConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         m, n = config.embedding, config.hidden
         self.E_source = nn.Embedding(config.source_vocab, m)
         self.E = nn.Embedding(config.target_vocab, m)

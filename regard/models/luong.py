@@ -92,9 +92,8 @@ class Luong(Translating):
     uses_all_parameters = True
 
     def __init__(self, config: LuongConfig) -> None:
-        super().__init__()
+        super().__init__(config)
         _check(config)
-        self.config = config
         n, m = config.hidden, config.embedding
         self.E_source = nn.Embedding(config.source_vocab, m)
         self.E = self.E_source if config.tied == "all" else nn.Embedding(config.target_vocab, m)

@@ -67,8 +67,7 @@ class MemN2NLanguage(Model):
     reads = ("running text",)
 
     def __init__(self, config: MemN2NLanguageConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         V, M, d = config.vocab, config.context, config.embedding
         self.A, self.C = nn.Embedding(V, d), nn.Embedding(V, d)
         self.time_A, self.time_C = nn.Parameter(torch.empty(M, d)), nn.Parameter(torch.empty(M, d))

@@ -103,8 +103,7 @@ class NTM(Model):
     steps = ("step",)
 
     def __init__(self, config: NTMConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         R, M, N, H = config.read_heads, config.width, config.rows, config.read_heads + config.write_heads
         controllers: dict[str, type[FeedForward] | type[StackedLSTM]]
         controllers = {"feedforward": FeedForward, "lstm": StackedLSTM}

@@ -56,8 +56,7 @@ class PooledPictures(Model):
     aligner = "pool.attention"
 
     def __init__(self, config: PooledPicturesConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         layers: list[nn.Module] = []
         before = 3
         for number, channels in enumerate(config.channels):

@@ -87,8 +87,7 @@ class RNNsearch(Translating):
     uses_all_parameters = True
 
     def __init__(self, config: RNNsearchConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         n, m = config.hidden, config.embedding
         n_encoder = config.encoder_hidden or n
         self.E_source = nn.Embedding(config.source_vocab, m)

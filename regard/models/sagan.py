@@ -268,8 +268,7 @@ class SAGAN(Model):
     steps = ("synthesize", "judge")
 
     def __init__(self, config: SAGANConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         self.generator = Generator(config)
         self.discriminator = Discriminator(config)
         self.average = copy.deepcopy(self.generator).requires_grad_(False)

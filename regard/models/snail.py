@@ -99,8 +99,7 @@ class SNAIL(Model):
     reads = ("episodes of few examples",)
 
     def __init__(self, config: SNAILConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         self.embed = OmniglotEmbedding(channels=config.channels, outputs=config.embedding)
         width = config.embedding + config.ways
         blocks: list[TCBlock | AttentionBlock] = []

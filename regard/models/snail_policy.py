@@ -79,8 +79,7 @@ class SNAILPolicy(Model):
     reads = ("problems to act in",)
 
     def __init__(self, config: SNAILPolicyConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         self.read = nn.Linear(config.inputs, config.hidden)
         blocks: list[TCBlock | AttentionBlock] = []
         width = config.hidden

@@ -157,8 +157,7 @@ class Transformer(Translating):
     sharded_layers = ("EncoderLayer", "DecoderLayer")
 
     def __init__(self, config: TransformerConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         self.shape = shape = config.resolved()
         _check(config, shape)
         d = shape.d_model
