@@ -110,8 +110,8 @@ class Decomposable(PairClassifier):
     def __init__(self, config: DecomposableConfig) -> None:
         super().__init__(config)
         d = config.hidden
-        self.inside = INSIDE[config.intra](config)
-        wide = self.inside.features
+        self.inside = IntraSentence(config) if config.intra else None
+        wide = 2 * d if config.intra else d
         self.F = feed_forward(wide, d, config.dropout)
         self.G = feed_forward(2 * wide, d, config.dropout)
         self.attend = config.attention.build(query=d, keys=d)
@@ -119,8 +119,9 @@ class Decomposable(PairClassifier):
     def forward(self, batch: PairTextBatch) -> Tensor:
         """(B, classes) scores."""
         of_a, of_b = batch.premise_lengths, batch.hypothesis_lengths
-        a = self.inside(self.words(batch.premise), of_a)
-        b = self.inside(self.words(batch.hypothesis), of_b)
+        a, b = self.words(batch.premise), self.words(batch.hypothesis)
+        if self.inside is not None:
+            a, b = self.inside(a, of_a), self.inside(b, of_b)
         F_a, F_b = self.F(a), self.F(b)
         beta = self.attend(F_a, self.attend.prepare(F_b, b, Mask(lengths=of_b))).context  # (B, Ta, …)
         alpha = self.attend(F_b, self.attend.prepare(F_a, a, Mask(lengths=of_a))).context  # (B, Tb, …)
@@ -155,24 +156,12 @@ class BagOfWords(PairClassifier):
         return self.H(torch.cat([v_1, v_2], -1))
 
 
-class Inside(nn.Module):
-    """(B, T, d), (B,) -> (B, T, features): the words to compare; here unchanged."""
+class IntraSentence(nn.Module):
+    """(B, T, d), (B,) -> (B, T, 2 d): each word concatenated with its attention over its own sentence."""
 
     def __init__(self, config: DecomposableConfig) -> None:
         super().__init__()
-        self.features = config.hidden
-
-    def forward(self, words: Tensor, lengths: Tensor) -> Tensor:
-        return words
-
-
-class IntraSentence(Inside):
-    """Each word concatenated with its attention over its own sentence."""
-
-    def __init__(self, config: DecomposableConfig) -> None:
-        super().__init__(config)
         d = config.hidden
-        self.features = 2 * d
         self.F = feed_forward(d, d, config.dropout)
         self.attention = Attention(DistanceScore(far=config.far), kernel=config.attention.kernel)
 
@@ -208,6 +197,3 @@ def add_up(words: Tensor, lengths: Tensor) -> Tensor:
     t = torch.arange(words.shape[1], device=words.device)
     own = (t < lengths[:, None])[..., None]
     return (words * own).sum(1)
-
-
-INSIDE: dict[bool, type[Inside]] = {False: Inside, True: IntraSentence}
