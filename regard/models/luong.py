@@ -117,8 +117,7 @@ class Luong(Translating):
         state = self.start(batch)
         words = self.dropout(self.E(teacher_inputs(batch)))
         attentional = self._fed(words, state) if self.config.feed else self._at_once(words, state)
-        scores: Tensor = self.W_s(attentional)
-        return scores
+        return self.W_s(attentional)
 
     def start(self, batch: PairBatch) -> LuongState:
         words = self.E_source(batch.source)

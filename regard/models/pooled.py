@@ -75,8 +75,7 @@ class PooledPictures(Model):
     def forward(self, batch: PictureBatch) -> Tensor:
         """(B, classes) scores."""
         grid = self.cnn(to_network(batch.pictures))  # (B, D, h, w)
-        scores: Tensor = self.W(self.pool(grid.flatten(2).mT))
-        return scores
+        return self.W(self.pool(grid.flatten(2).mT))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,5 +112,4 @@ class PooledSentences(PairClassifier):
         """(B, classes) scores."""
         v_1 = self.pool(self.G(self.words(batch.premise)), Mask(lengths=batch.premise_lengths))
         v_2 = self.pool(self.G(self.words(batch.hypothesis)), Mask(lengths=batch.hypothesis_lengths))
-        scores: Tensor = self.H(torch.cat([v_1, v_2], -1))
-        return scores
+        return self.H(torch.cat([v_1, v_2], -1))

@@ -123,9 +123,8 @@ class SNAIL(Model):
         """(B, Q, N) scores of the classes for each query."""
         check_shapes("SNAIL", ("support", batch.support, "B S H W"), ("queries", batch.queries, "B Q H W"))
         Q = batch.queries.shape[1]
-        h: Tensor = self.blocks(self.sequences(batch), Q)  # (B, S + Q, C)
-        scores: Tensor = self.W(h[:, -Q:])
-        return scores
+        h = self.blocks(self.sequences(batch), Q)  # (B, S + Q, C)
+        return self.W(h[:, -Q:])
 
     def sequences(self, batch: EpisodeBatch) -> Tensor:
         """(B, S + Q, D + N): the labelled examples, then the queries without labels."""
