@@ -124,11 +124,8 @@ class RNNsearch(Translating):
         projected = self.cell.project(words)
         state, history = start.state, start.history
         states, contexts = [], []
-        for t in range(words.shape[1]):
-            here = slice(t, t + 1)
-            new, history, result = self._advance(
-                words[:, here], projected[:, here], state, start.source.at(t), history
-            )
+        for t, (word, own) in enumerate(zip(words.split(1, 1), projected.split(1, 1), strict=True)):
+            new, history, result = self._advance(word, own, state, start.source.at(t), history)
             states.append(state if self.config.readout_state == "previous" else new)
             contexts.append(result.context)
             state = new
