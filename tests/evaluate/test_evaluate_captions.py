@@ -31,7 +31,9 @@ def test_pictures_may_have_different_numbers_of_references():
     assert corpus_bleu(["a b c d", "e f g h"], [["x", "a b c d"], ["e f g h"]]).scores[3] == pytest.approx(
         100
     )
-    with pytest.raises(DataError, match=r"^corpus_bleu: `captions` has 1 lines and `references` 0; expected"):
+    with pytest.raises(
+        DataError, match=r"^corpus_bleu: `references` has 0 lines; expected 1, as `captions`\.$"
+    ):
         corpus_bleu(["a"], [])
 
 
