@@ -50,47 +50,36 @@ class Lengths:
         return (source_lengths * self.factor + self.extra).floor().long().clamp(min=1)
 
 
+@dataclass(frozen=True)
 class LengthPenalty(ABC):
     """score = log-probability / divisor(length), eos included. The divisor never decreases with length."""
+
+    alpha: float
+
+    def __post_init__(self) -> None:
+        if not self.alpha >= 0:
+            raise ConfigError(f"{type(self).__name__}: `alpha` has {self.alpha}; expected 0 or more.")
 
     @abstractmethod
     def divisor(self, lengths: Tensor) -> Tensor:
         """Lengths -> divisors of the same shape."""
 
 
-@dataclass(frozen=True)
 class PowerPenalty(LengthPenalty):
     """length^alpha. alpha = 0: the plain log-probability; alpha = 1: its mean over the steps."""
-
-    alpha: float
-
-    def __post_init__(self) -> None:
-        _check_alpha(self, self.alpha)
 
     def divisor(self, lengths: Tensor) -> Tensor:
         return lengths.float() ** self.alpha
 
 
-@dataclass(frozen=True)
 class WuPenalty(LengthPenalty):
     """((5 + length) / 6)^alpha: Wu et al. 2016, equation 14, https://arxiv.org/abs/1609.08144."""
-
-    alpha: float
-
-    def __post_init__(self) -> None:
-        _check_alpha(self, self.alpha)
 
     def divisor(self, lengths: Tensor) -> Tensor:
         return ((5.0 + lengths.float()) / 6.0) ** self.alpha
 
 
-PENALTIES: dict[str, type[PowerPenalty | WuPenalty]] = {"power": PowerPenalty, "wu": WuPenalty}
-
-
-def _check_alpha(owner: object, alpha: float) -> None:
-    if not alpha >= 0:
-        raise ConfigError(f"{type(owner).__name__}: `alpha` has {alpha}; expected 0 or more.")
-
+PENALTIES: dict[str, type[LengthPenalty]] = {"power": PowerPenalty, "wu": WuPenalty}
 
 Credit = Literal["written", "read"]  # the word to which a step's attention belongs: written or read
 Dictionary = Mapping[str, str]  # source piece -> target piece, as `Tokenizer.pieces` shows them
