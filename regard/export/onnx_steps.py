@@ -127,16 +127,8 @@ class TransformerSteps(Steps):
     def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         model = self.model
         visible = Mask(dense=state["visible"][:, None, None])
-        sources = [
-            Source(keys, values, visible)
-            for keys, values in zip(
-                state["source_keys"].unbind(1), state["source_values"].unbind(1), strict=True
-            )
-        ]
-        written = [
-            _Grown(Source(keys, values, Mask()))
-            for keys, values in zip(state["keys"].unbind(1), state["values"].unbind(1), strict=True)
-        ]
+        sources = layer_sources(state["source_keys"], state["source_values"], visible)
+        written = [_Grown(source) for source in layer_sources(state["keys"], state["values"], Mask())]
         words = model.E(tokens) * math.sqrt(model.shape.d_model) + self.positions[state["position"]]
         looked = [Looked(None, None)] * len(sources)  # scores that look back are refused
         decoded, grown, _ = model.decoder.step(words[:, None], sources, written, looked)  # type: ignore[arg-type]
@@ -145,6 +137,11 @@ class TransformerSteps(Steps):
             "keys": torch.stack([each.source.keys for each in grown], 1),
             "values": torch.stack([each.source.values for each in grown], 1),
         }
+
+
+def layer_sources(keys: Tensor, values: Tensor, mask: Mask) -> list[Source]:
+    """(B, N, H, S, D) keys and values -> the source of each of N layers."""
+    return [Source(k, v, mask) for k, v in zip(keys.unbind(1), values.unbind(1), strict=True)]
 
 
 class LuongSteps(Steps):
