@@ -77,8 +77,7 @@ def _parts(translator: TextTranslator, line: str, count: int) -> list[str] | Ref
     longest = max(map(len, translator.source.encode_all(sentences)))
     if longest > LONGEST:
         return Refused(
-            f"has {count:,} pieces, {longest:,} of them without the end of a sentence; expected "
-            f"{LONGEST} at most."
+            f"has {count:,} pieces, {longest:,} of them in one sentence; expected {LONGEST} at most."
         )
     return sentences
 

@@ -127,7 +127,7 @@ def of_task(table: Mapping[str, str], task: Task) -> Any:
             return getattr(import_module(module), name)
     raise ConfigError(
         f"task: {type(task).__name__} has no evaluation or view; expected a task of `regard list task`. "
-        "Enter a function of yours into regard.evaluate.base.EVALUATORS or regard.views.VIEWERS."
+        "Add a function for it to regard.evaluate.base.EVALUATORS or regard.views.VIEWERS."
     )
 
 

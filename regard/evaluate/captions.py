@@ -187,8 +187,8 @@ def on_grid(mask: Tensor, places: int) -> Tensor:
     rows = math.isqrt(places)
     if rows * rows != places or len(mask) % rows:
         raise DataError(
-            f"captions: a grid of {places} places over {len(mask)} pixels; expected a square grid that "
-            "divides them."
+            f"captions: a grid of {places} places over {len(mask)} pixels a side; expected a square grid "
+            "that divides them evenly."
         )
     step = len(mask) // rows
     return mask.reshape(rows, step, rows, step).any(3).any(1).flatten()

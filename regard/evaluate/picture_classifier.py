@@ -77,7 +77,9 @@ def trained_classifier(task: PictureTask, device: torch.device) -> PictureClassi
     if path.exists():
         classifier.load_state_dict(load_file(path, device=str(device)))
     else:
-        logging.getLogger("regard").info("training the classifier that compares pictures, into %s", path)
+        logging.getLogger("regard").info(
+            "training the classifier that compares pictures; saving it as %s", path
+        )
         devices = [device] if device.type == "cuda" else []
         with torch.random.fork_rng(devices), torch.enable_grad():  # may run inside an evaluation
             torch.manual_seed(SEED)

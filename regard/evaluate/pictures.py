@@ -104,8 +104,8 @@ class PictureEvaluation(Evaluation):
     def note(self) -> str:
         """How the numbers were computed."""
         return (
-            "Both are taken in the features of a small classifier trained on the same data; they compare "
-            "models of this task, and cannot be set beside figures that rest on another network."
+            "Distance and score use the features of a small classifier trained on the same data. Compare "
+            "them between models of this task only, not with figures from another network."
         )
 
 

@@ -99,8 +99,8 @@ class TransformerSteps(Steps):
         super().__init__()
         if model.config.restricted:
             raise ConfigError(
-                f"export to onnx: `restricted` has {model.config.restricted}; expected 0, since the step's "
-                "graph sees all that was written."
+                f"export to onnx: `restricted` has {model.config.restricted}; expected 0, because the "
+                "exported step attends to all earlier words."
             )
         _check_score(model)
         self.model = model
@@ -260,7 +260,7 @@ def _check_window(model: Luong | RNNsearch) -> None:
     if window == "local-monotonic":
         raise ConfigError(
             f"export to onnx: `attention.window` has {window!r}; expected 'global' or 'local-predictive', "
-            "since the step's graph does not count its steps."
+            "because the exported step does not know its number."
         )
 
 

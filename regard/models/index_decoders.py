@@ -171,5 +171,5 @@ def check_places(owner: str, batch: PairBatch, places: int) -> None:
     if width > places:
         raise DataError(
             f"{owner}: `source` has sets of {width} points; expected at most {places}, the size of the "
-            "dictionary. A pointer network has none."
+            "dictionary. A pointer network has no such limit."
         )

@@ -100,7 +100,9 @@ class RNNsearch(Translating):
         n_context = n if many else 2 * n_encoder
         if config.neighbours is not None:
             if many:
-                raise ConfigError("rnnsearch: `neighbours` is for one head; expected None, or one head.")
+                raise ConfigError(
+                    f"rnnsearch: `neighbours` has {config.neighbours} with several heads; expected one head."
+                )
             self.narrow = nn.Linear(2 * n_encoder, config.neighbours, bias=False)
             n_context = m + config.neighbours
         self.cell = GatedCell(inputs=m, hidden=n)

@@ -87,8 +87,8 @@ class SAGANConfig(Settings, key="sagan"):
             if side not in sides:
                 known = ", ".join(map(str, sides))
                 raise ConfigError(
-                    f"sagan: `attention` has {side}; expected sides of feature maps that either network has "
-                    f"({known}), or an empty list for none."
+                    f"sagan: `attention` has {side}; expected sides of feature maps in either network "
+                    f"({known}), or an empty list for no attention."
                 )
         check_finite("sagan", above=0, pace=self.pace, rate=self.rate)
         check_sizes("sagan", self, "strength", least=0)

@@ -55,13 +55,13 @@ class SNAILConfig(Settings, key="snail"):
         super().__post_init__()
         if len(self.keys) != len(self.values) or len(self.keys) < 2:
             raise ConfigError(
-                f"snail: `keys` has {len(self.keys)} sizes and `values` {len(self.values)}; "
-                "expected one of each for every attention block, of two or more blocks."
+                f"snail: `keys` has {len(self.keys)} sizes and `values` {len(self.values)}; expected the "
+                "same number, two or more: one for each attention block."
             )
         if not (self.attention or self.convolutions):
             raise ConfigError(
-                "snail: `attention` and `convolutions` have false; expected one of them, or the query is "
-                "named without its episode."
+                "snail: `attention` and `convolutions` are both false; expected one of them to be true. "
+                "Otherwise the query is classified without its episode."
             )
 
 

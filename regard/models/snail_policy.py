@@ -49,8 +49,8 @@ class SNAILPolicyConfig(Settings, key="snail-policy"):
         super().__post_init__()
         if not (self.attention or self.convolutions):
             raise ConfigError(
-                "snail-policy: `attention` and `convolutions` have false; expected one of them, or the "
-                "policy knows its last step alone."
+                "snail-policy: `attention` and `convolutions` are both false; expected one of them to be "
+                "true. Otherwise the policy sees only its last step."
             )
 
 

@@ -74,6 +74,6 @@ def read_shape(task: BitTask, text: str) -> Shape:
         raise ConfigError(f"show: `TEXT` has {text!r}; expected {wanted} as numbers from 1.")
     if math.prod(shape) > LARGEST:
         product = " × ".join(map(str, shape))
-        raise ConfigError(f"show: `TEXT` has {product}; expected {LARGEST} at most, which can be drawn.")
+        raise ConfigError(f"show: `TEXT` has {product}; expected at most {LARGEST}, to be drawn.")
     task.check(shape)
     return shape

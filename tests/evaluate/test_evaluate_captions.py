@@ -42,7 +42,7 @@ def test_a_place_is_touched_if_one_of_its_pixels_is():
     mask[3:5, 7] = True
     assert on_grid(mask, 4).tolist() == [False, True, False, True]
     with pytest.raises(
-        DataError, match="a grid of 9 places over 8 pixels; expected a square grid that divides"
+        DataError, match="a grid of 9 places over 8 pixels a side; expected a square grid that divides"
     ):
         on_grid(mask, 9)
 
