@@ -137,7 +137,7 @@ class Decomposable(PairClassifier):
     authors="Parikh, Täckström, Das, Uszkoreit",
     year=2016,
     link="https://arxiv.org/abs/1606.01933",
-    sentence="Each sentence is a sum over its words, which know nothing of the other sentence: no attention.",
+    sentence="Each sentence is the sum of its words, and neither sees the other: no attention.",
 )
 class BagOfWords(PairClassifier):
     """The model without attention: v_1 = Σ_i G(a_i), v_2 = Σ_j G(b_j). Neither sentence sees the other."""

@@ -70,7 +70,7 @@ class AttentionState(NamedTuple):
     year=2015,
     link="https://arxiv.org/abs/1506.03134",
     sentence=(
-        "Attention blends the encoder's states, the decoder writes an index: a baseline of pointer networks."
+        "Attention blends the encoder's states; the decoder writes an index: a baseline of pointer networks."
     ),
 )
 class AttentionIndex(Translating):

@@ -45,7 +45,7 @@ class PooledPicturesConfig(Settings, key="pooled-pictures"):
     year=2016,
     link="https://aclanthology.org/N16-1174",
     sentence=(
-        "Convolutions, then one vector of all places, by attention or their mean: the class of a picture."
+        "Convolutions, then attention or a mean over all places: one vector, which gives the picture's class."
     ),
 )
 class PooledPictures(Model):
@@ -93,7 +93,7 @@ class PooledSentencesConfig(BagOfWordsConfig, key="pooled-sentences"):
     year=2016,
     link="https://aclanthology.org/N16-1174",
     sentence=(
-        "One vector from the words of each sentence, by attention or by their mean; a label for the two."
+        "Attention or a mean turns the words of each sentence into one vector; the vectors give the label."
     ),
 )
 class PooledSentences(PairClassifier):

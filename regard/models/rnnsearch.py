@@ -51,8 +51,8 @@ class RNNsearchConfig(Settings, key="rnnsearch"):
     encoder_hidden: Size | None = None  # per direction; None: as `hidden`
     readout: Size = 500
     query: Literal["state", "state+word"] = "state"  # s_{i-1} alone as printed, or with the word just written
-    # None: a context is made of annotations, as printed. A number: of the words' embeddings, each beside so
-    # many numbers about its neighbours, so that attention must stand on the word that is translated
+    # None: contexts are made of annotations, as printed. A number: of word embeddings, each with so many
+    # features of its neighbours, so that attention has to be on the word that is translated
     neighbours: Size | None = None
     readout_state: Literal["previous", "new"] = "previous"  # s_{i-1} as printed, or s_i as the text has it
     dropout: Share = 0.0
