@@ -28,7 +28,6 @@ https://arxiv.org/abs/1706.03762
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -124,9 +123,6 @@ PRESETS = {
     "big": Shape(layers=6, d_model=1024, d_ff=4096, heads=16, dropout=0.3),
 }
 
-NORMS: dict[str, Callable[[int], nn.Module]] = {"layer": LayerNorm, "batch": BatchNorm}
-RESIDUALS: dict[str, Callable[[nn.Module, float], PostNorm | PreNorm]] = {"post": PostNorm, "pre": PreNorm}
-
 
 class TransformerState(NamedTuple):
     """The decoder's state."""
@@ -166,8 +162,7 @@ class Transformer(Translating):
         self.W = nn.Linear(d, config.target_vocab, bias=False)
         self.positions_source = _positions(config, d)
         self.positions = _positions(config, d)
-        self.encoder = build_encoder(config, shape)
-        self.decoder = build_decoder(config, shape)
+        self.encoder, self.decoder = build_stacks(config, shape)
         self.dropout = nn.Dropout(shape.dropout)
         initialize(self)
         if config.tying != "none":
@@ -251,28 +246,28 @@ def share(sources: tuple[Source, ...], rows: Tensor) -> tuple[Source, ...]:
     return (first, *(source.share(rows) for source in sources[1:]))
 
 
-def build_encoder(config: TransformerConfig, shape: Shape) -> Encoder:
-    """N layers of self-attention and feed-forward."""
-    d = shape.d_model
-    layers = [
-        EncoderLayer(_multi_head(config, shape), FeedForward(d, shape.d_ff), lambda: _residual(config, shape))
-        for _ in range(shape.layers)
-    ]
-    return Encoder(layers, _last_norm(config, shape))
+def build_stacks(config: TransformerConfig, shape: Shape) -> tuple[Encoder, Decoder]:
+    """Layers of self-attention and feed-forward; those of the decoder also attend to the source."""
+    d, d_ff = shape.d_model, shape.d_ff
 
+    def heads() -> MultiHead:
+        attention = config.attention.build(query=shape.d_k, keys=shape.d_k, positions=config.longest)
+        return MultiHead(d, shape.heads, dim_head=shape.d_k, attention=in_order(attention))
 
-def build_decoder(config: TransformerConfig, shape: Shape) -> Decoder:
-    """N layers of self-attention, attention over the source and feed-forward."""
-    layers = [
-        DecoderLayer(
-            _multi_head(config, shape),
-            _multi_head(config, shape),
-            FeedForward(shape.d_model, shape.d_ff),
-            lambda: _residual(config, shape),
-        )
-        for _ in range(shape.decoder_layers)
+    def norm() -> nn.Module:
+        return LayerNorm(d) if config.norm_kind == "layer" else BatchNorm(d)
+
+    def residual() -> PostNorm | PreNorm:
+        return PostNorm(norm(), shape.dropout) if config.norm == "post" else PreNorm(norm(), shape.dropout)
+
+    def last_norm() -> nn.Module | None:
+        return norm() if config.norm == "pre" else None
+
+    encoder = [EncoderLayer(heads(), FeedForward(d, d_ff), residual) for _ in range(shape.layers)]
+    decoder = [
+        DecoderLayer(heads(), heads(), FeedForward(d, d_ff), residual) for _ in range(shape.decoder_layers)
     ]
-    return Decoder(layers, _last_norm(config, shape))
+    return Encoder(encoder, last_norm()), Decoder(decoder, last_norm())
 
 
 def initialize(model: nn.Module) -> None:
@@ -284,19 +279,6 @@ def initialize(model: nn.Module) -> None:
                 nn.init.zeros_(module.bias)
         elif isinstance(module, nn.Embedding):
             nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
-
-
-def _multi_head(config: TransformerConfig, shape: Shape) -> MultiHead:
-    attention = config.attention.build(query=shape.d_k, keys=shape.d_k, positions=config.longest)
-    return MultiHead(shape.d_model, shape.heads, dim_head=shape.d_k, attention=in_order(attention))
-
-
-def _residual(config: TransformerConfig, shape: Shape) -> PostNorm | PreNorm:
-    return RESIDUALS[config.norm](NORMS[config.norm_kind](shape.d_model), shape.dropout)
-
-
-def _last_norm(config: TransformerConfig, shape: Shape) -> nn.Module | None:
-    return NORMS[config.norm_kind](shape.d_model) if config.norm == "pre" else None
 
 
 def _positions(config: TransformerConfig, d: int) -> Positions:
