@@ -90,7 +90,6 @@ class PictureEvaluation(Evaluation):
         }
 
     def note(self) -> str:
-        """How the numbers were computed."""
         return (
             "Distance and score use the features of a small classifier trained on the same data. Compare "
             "them between models of this task only, not with figures from another network."

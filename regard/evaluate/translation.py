@@ -72,7 +72,6 @@ class TranslationEvaluation(Evaluation):
         return f"{self.text.sentences} sentences, beam {self.beam}{signatures}"
 
     def summary(self) -> dict[str, Any]:
-        """All numbers as plain values, for JSON."""
         return {
             "split": self.split,
             "beam": self.beam,
