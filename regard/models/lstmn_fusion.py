@@ -90,7 +90,7 @@ class Fusion(nn.Module):
     def read(self, words: Tensor, state: FusionState) -> Tensor:
         """(B, T, m) -> (B, T, n): the hidden states of all steps."""
         hidden = []
-        for projected in zip(*(terms.split(1, 1) for terms in self.project(words)), strict=True):
+        for projected in zip(*(torch.split(terms, 1, 1) for terms in self.project(words)), strict=True):
             h, state = self(projected, state)
             hidden.append(h)
         return torch.cat(hidden, 1)

@@ -126,7 +126,8 @@ class RNNsearch(Translating):
         projected = self.cell.project(words)
         state, history = start.state, start.history
         states, contexts = [], []
-        for t, (word, own) in enumerate(zip(words.split(1, 1), projected.split(1, 1), strict=True)):
+        steps = zip(torch.split(words, 1, 1), torch.split(projected, 1, 1), strict=True)
+        for t, (word, own) in enumerate(steps):
             new, history, result = self._advance(word, own, state, start.source.at(t), history)
             states.append(state if self.config.readout_state == "previous" else new)
             contexts.append(result.context)
