@@ -102,7 +102,6 @@ class TransformerSteps(Steps):
                 f"export to onnx: `restricted` has {model.config.restricted}; expected 0, because the "
                 "exported step attends to all earlier words."
             )
-        _check_score(model)
         self.model = model
         self.longest = most_positions(model)
         self.register_buffer("positions", table(model.positions, model.shape.d_model))
@@ -151,8 +150,6 @@ class LuongSteps(Steps):
 
     def __init__(self, model: Luong) -> None:
         super().__init__()
-        _check_window(model)
-        _check_score(model)
         self.model = model
         self.constant = source_axes(1) if model.config.attends else {}
         self.changing = {"hidden": {0: "rows"}} | ({"fed": {0: "rows"}} if model.config.feed else {})
@@ -229,8 +226,6 @@ class RNNsearchSteps(Steps):
 
     def __init__(self, model: RNNsearch) -> None:
         super().__init__()
-        _check_window(model)
-        _check_score(model)
         self.model = model
         self.heads = isinstance(model.attention, MultiHead)
         self.constant = source_axes(2 if self.heads else 1)
@@ -255,16 +250,13 @@ class RNNsearchSteps(Steps):
         return log_probabilities, {"hidden": after.state[:, 0]}
 
 
-def _check_window(model: Luong | RNNsearch) -> None:
+def _check_attention(model: Translating) -> None:
     window = model.config.attention.window
     if window == "local-monotonic":
         raise ConfigError(
             f"export to onnx: `attention.window` has {window!r}; expected 'global' or 'local-predictive', "
             "because the exported step does not know its number."
         )
-
-
-def _check_score(model: Transformer | Luong | RNNsearch) -> None:
     if any(isinstance(part, HistoryScore) for part in model.modules()):
         raise ConfigError(
             f"export to onnx: `attention.score` has {model.config.attention.score!r}, which looks back at "
@@ -283,6 +275,7 @@ def steps_of(model: Translating) -> Steps:
     """Wrap a copy of the model, on the reference kernel, so that its state is plain tensors."""
     for known, adapter in STEPS.items():
         if isinstance(model, known):
+            _check_attention(model)
             made: Steps = adapter(deepcopy(model).float().cpu().eval())
             for module in made.modules():
                 if isinstance(module, Attention):
