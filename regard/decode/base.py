@@ -158,8 +158,7 @@ def best_tokens(log_probabilities: Tensor, width: int, *, step: int, minimum: in
     """(R, V) -> the `width` best allowed tokens of each row: (R, m) log-probabilities, (R, m) tokens."""
     call = TokenChoice(log_probabilities, width, forbidden(step, minimum))
     if (path := paths.choose("best-tokens", call)) is not None:
-        found: tuple[Tensor, Tensor] = path.run(call)
-        return found
+        return path.run(call)
     allowed = forbid(log_probabilities, step=step, minimum=minimum)
     if width == 1 and allowed.is_cuda:  # topk launches a dozen kernels and does not order ties
         return allowed.max(-1, keepdim=True)

@@ -140,5 +140,4 @@ def evaluate(
     progress: Advance | None = None,
 ) -> Evaluation:
     """Evaluate a model on a split, with the evaluator of its task."""
-    found: Evaluation = of_task(EVALUATORS, task)(model, task, split, decoding=decoding, progress=progress)
-    return found
+    return of_task(EVALUATORS, task)(model, task, split, decoding=decoding, progress=progress)
