@@ -90,7 +90,7 @@ class TransformerConfig(Settings, key="transformer"):
         return self.tied
 
     def resolved(self) -> "Shape":
-        """All sizes as numbers."""
+        """All sizes as numbers; ConfigError if settings contradict each other."""
         preset = PRESETS[self.size]
         given = {name: getattr(self, name) for name in ("layers", "d_model", "d_ff", "dropout")}
         given["heads"] = self.attention.heads
@@ -100,6 +100,16 @@ class TransformerConfig(Settings, key="transformer"):
             raise ConfigError(
                 f"transformer: `attention.heads` has {shape.heads}; expected a divisor of "
                 f"d_model={shape.d_model}. Or give d_k."
+            )
+        if self.tying == "all" and self.source_vocab != self.target_vocab:
+            raise ConfigError(
+                f"transformer: `tied` has 'all' with {self.source_vocab} source and {self.target_vocab} "
+                "target words; expected one vocabulary for both. 'target' ties the decoder's two matrices."
+            )
+        if not -shape.decoder_layers <= self.aligning_layer < shape.decoder_layers:
+            raise ConfigError(
+                f"transformer: `aligning_layer` has {self.aligning_layer}; expected the number of one of "
+                f"{shape.decoder_layers} decoder layers."
             )
         return replace(shape, d_k=self.d_k or shape.d_model // shape.heads)
 
@@ -155,7 +165,6 @@ class Transformer(Translating):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__(config)
         self.shape = shape = config.resolved()
-        _check(config, shape)
         d = shape.d_model
         self.E_source = nn.Embedding(config.source_vocab, d)
         self.E = self.E_source if config.tying == "all" else nn.Embedding(config.target_vocab, d)
@@ -294,16 +303,3 @@ def _positions(config: TransformerConfig, d: int) -> Positions:
 def _valid(lengths: Tensor, longest: int) -> Tensor:
     """(B,) -> (B, L): True on words, False on padding."""
     return torch.arange(longest, device=lengths.device) < lengths[:, None]
-
-
-def _check(config: TransformerConfig, shape: Shape) -> None:
-    if config.tying == "all" and config.source_vocab != config.target_vocab:
-        raise ConfigError(
-            f"transformer: `tied` has 'all' with {config.source_vocab} source and {config.target_vocab} "
-            "target words; expected one vocabulary for both. 'target' ties the decoder's two matrices."
-        )
-    if not -shape.decoder_layers <= config.aligning_layer < shape.decoder_layers:
-        raise ConfigError(
-            f"transformer: `aligning_layer` has {config.aligning_layer}; expected the number of one of "
-            f"{shape.decoder_layers} decoder layers."
-        )
