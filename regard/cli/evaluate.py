@@ -41,7 +41,7 @@ def command(
     regard evaluate demo-rnnsearch
     """
     from regard.decode.unknown import choose_dictionary
-    from regard.evaluate.base import Listing, evaluate
+    from regard.evaluate.base import evaluate
     from regard.evaluate.divided import processes_together
     from regard.train.run import other_corpus
 
@@ -55,11 +55,12 @@ def command(
     if not is_main_process():
         return
     if out is not None:
-        if not isinstance(found, Listing):
+        lines = found.lines()
+        if lines is None:
             raise DataError(
                 f"evaluate: `--out` has {out}; the task {opened.config.task!r} has no lines to write."
             )
-        out.write_text("".join(f"{line}\n" for line in found.lines()), encoding="utf-8")
+        out.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         say(f"written: {out}")
     if as_json:
         typer.echo(json.dumps({"run": str(run), "step": opened.step, **found.summary()}, ensure_ascii=False))
@@ -70,9 +71,7 @@ def command(
 
 def print_evaluation(found: "Evaluation") -> None:
     """Print the numbers."""
-    from regard.evaluate.base import Noted
-
     for columns, rows in [(("measure", "value"), found.measures()), *found.tables()]:
         output.print(table(*columns, rows=rows, numeric=columns[1:]), "")
-    if isinstance(found, Noted):
-        output.print(found.note(), style="dim")
+    if note := found.note():
+        output.print(note, style="dim")

@@ -33,7 +33,7 @@ import torch
 
 from regard.compare.jobs import Job
 from regard.errors import ConfigError, DataError, RegardError
-from regard.evaluate.base import Listing, Noted, evaluate
+from regard.evaluate.base import evaluate
 from regard.evaluate.divided import together
 from regard.evaluate.results import commit, machine
 from regard.models.base import Model
@@ -234,9 +234,9 @@ def _evaluate(run: Path, asked: Asked) -> Measured:
     task = opened.task if asked.on is None else other_corpus(opened, asked.on, owner="compare")
     how = opened.config.decode.with_beam(asked.beam)
     found = evaluate(opened.model, task, asked.split, decoding=how)
-    if isinstance(found, Listing) and is_main_process():
-        lines = "".join(f"{line}\n" for line in found.lines())
-        durable.replace(run / asked.outputs, lines)
+    lines = found.lines()
+    if lines is not None and is_main_process():
+        durable.replace(run / asked.outputs, "".join(f"{line}\n" for line in lines))
     metric, value = found.headline()
     return Measured(
         split=asked.split,
@@ -244,7 +244,7 @@ def _evaluate(run: Path, asked: Asked) -> Measured:
         value=float(value),
         measures=tuple(found.measures()),
         summary=found.summary(),
-        note=found.note() if isinstance(found, Noted) else "",
+        note=found.note(),
         seconds=round(time.perf_counter() - started, 2),
     )
 

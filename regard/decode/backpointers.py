@@ -94,9 +94,7 @@ class Trellis:
             for n, (row, T) in enumerate(zip(tokens.tolist(), lengths, strict=True))
         ]
         if any(track.log_probabilities.isnan().any() for track in found):
-            raise DataError(
-                "decode: `model.step` gave log-probabilities that are not numbers; expected finite or -inf."
-            )
+            raise DataError("decode: `model.step` returned NaN; expected log-probabilities, finite or -inf.")
         return found
 
     def _trace(self, ends: Ends) -> tuple[list[Tensor], list[Tensor]]:

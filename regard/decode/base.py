@@ -50,47 +50,36 @@ class Lengths:
         return (source_lengths * self.factor + self.extra).floor().long().clamp(min=1)
 
 
+@dataclass(frozen=True)
 class LengthPenalty(ABC):
     """score = log-probability / divisor(length), eos included. The divisor never decreases with length."""
+
+    alpha: float
+
+    def __post_init__(self) -> None:
+        if not self.alpha >= 0:
+            raise ConfigError(f"{type(self).__name__}: `alpha` has {self.alpha}; expected 0 or more.")
 
     @abstractmethod
     def divisor(self, lengths: Tensor) -> Tensor:
         """Lengths -> divisors of the same shape."""
 
 
-@dataclass(frozen=True)
 class PowerPenalty(LengthPenalty):
     """length^alpha. alpha = 0: the plain log-probability; alpha = 1: its mean over the steps."""
-
-    alpha: float
-
-    def __post_init__(self) -> None:
-        _check_alpha(self, self.alpha)
 
     def divisor(self, lengths: Tensor) -> Tensor:
         return lengths.float() ** self.alpha
 
 
-@dataclass(frozen=True)
 class WuPenalty(LengthPenalty):
     """((5 + length) / 6)^alpha: Wu et al. 2016, equation 14, https://arxiv.org/abs/1609.08144."""
-
-    alpha: float
-
-    def __post_init__(self) -> None:
-        _check_alpha(self, self.alpha)
 
     def divisor(self, lengths: Tensor) -> Tensor:
         return ((5.0 + lengths.float()) / 6.0) ** self.alpha
 
 
-PENALTIES: dict[str, type[PowerPenalty | WuPenalty]] = {"power": PowerPenalty, "wu": WuPenalty}
-
-
-def _check_alpha(owner: object, alpha: float) -> None:
-    if not alpha >= 0:
-        raise ConfigError(f"{type(owner).__name__}: `alpha` has {alpha}; expected 0 or more.")
-
+PENALTIES: dict[str, type[LengthPenalty]] = {"power": PowerPenalty, "wu": WuPenalty}
 
 Credit = Literal["written", "read"]  # the word to which a step's attention belongs: written or read
 Dictionary = Mapping[str, str]  # source piece -> target piece, as `Tokenizer.pieces` shows them
@@ -169,8 +158,7 @@ def best_tokens(log_probabilities: Tensor, width: int, *, step: int, minimum: in
     """(R, V) -> the `width` best allowed tokens of each row: (R, m) log-probabilities, (R, m) tokens."""
     call = TokenChoice(log_probabilities, width, forbidden(step, minimum))
     if (path := paths.choose("best-tokens", call)) is not None:
-        found: tuple[Tensor, Tensor] = path.run(call)
-        return found
+        return path.run(call)
     allowed = forbid(log_probabilities, step=step, minimum=minimum)
     if width == 1 and allowed.is_cuda:  # topk launches a dozen kernels and does not order ties
         return allowed.max(-1, keepdim=True)

@@ -25,15 +25,13 @@ class Caption:
     tokens: tuple[int, ...]  # without eos
     log_probability: float
     finished: bool  # False: cut at the longest length allowed
-    weights: Tensor | None  # (T, L), T counts eos; None if not asked for
+    weights: Tensor | None  # (T, L), T counts eos; None for a model without attention
 
 
-def describe(
-    model: Translating, batch: ImageBatch, *, decoding: Decoding = GREEDY, attention: bool = True
-) -> list[Caption]:
+def describe(model: Translating, batch: ImageBatch, *, decoding: Decoding = GREEDY) -> list[Caption]:
     """The best caption found for each picture of the batch."""
-    attention = attention and model.aligner is not None
-    found = search(model, batch, decoding, maximum=decoding.max_length or LONGEST, attention=attention)
+    longest = decoding.max_length or LONGEST
+    found = search(model, batch, decoding, maximum=longest, attention=model.aligner is not None)
     return [
         Caption(best.tokens, best.log_probability, best.finished, best.attention.get(model.aligner or ""))
         for best, *_ in found

@@ -167,13 +167,13 @@ class CapturedSearch:
         if not call.limits.is_cuda:
             return "the batch is not on an NVIDIA GPU"
         if call.options.attention:
-            return "the weights are wanted, which a graph does not keep"
+            return "the caller needs the weights, which a graph does not keep"
         if not isinstance(model, Translating) or type(call.batch) is not PairBatch:
             return f"{type(model).__name__} does not translate pairs of sentences"
         if not model.capturable:
             return f"{type(model).__name__} waits for the device"
         if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
-            return "somebody else is capturing"
+            return "another graph is being captured"
         if call.longest > LONGEST:
             return f"outputs may have more than {LONGEST} pieces"
         if any(is_recorded(module) or not unchanged(module) for module in model.modules()):

@@ -47,11 +47,10 @@ def search(
     decoding: Decoding,
     *,
     maximum: int | Lengths,
-    nbest: int = 1,
     attention: bool = False,
 ) -> list[list[Hypothesis]]:
     """The `nbest` outputs of each sentence, the best first; greedy if one hypothesis is kept."""
-    width = max(decoding.beam, nbest)
+    width, nbest = decoding.width, decoding.nbest
     if width == 1:
         return [[found] for found in greedy(model, batch, maximum=maximum, attention=attention)]
     return beam_search(

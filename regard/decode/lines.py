@@ -7,7 +7,7 @@ never trained on a line of thousands of pieces. One such line must not hold up a
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import islice
 
 import torch
 
@@ -44,16 +44,15 @@ def translate_lines(
     counts = map(len, translator.source.encode_all([as_learnt(line[:LARGEST]) for line in lines]))
     parts = [_parts(translator, *counted) for counted in zip(lines, counts, strict=True)]
     sentences = [part for own in parts if not isinstance(own, Refused) for part in own]
-    found = translator.translate(sentences, decoding, attention=attention, progress=progress)
-    ends = list(accumulate(0 if isinstance(own, Refused) else len(own) for own in parts))
+    found = iter(translator.translate(sentences, decoding, attention=attention, progress=progress))
     results: list[list[Translation] | Refused] = []
-    for line, own, end in zip(lines, parts, ends, strict=True):
+    for line, own in zip(lines, parts, strict=True):
         if isinstance(own, Refused):
             results.append(own)
         elif len(own) == 1:
-            results.append(found[end - 1])
+            results.append(next(found))
         else:
-            several = found[end - len(own) : end]
+            several = list(islice(found, len(own)))
             ranks = range(max(map(len, several)))
             ranked = ([each[min(rank, len(each) - 1)] for each in several] for rank in ranks)
             results.append([_join(translator, line, each, decoding) for each in ranked])
@@ -77,8 +76,7 @@ def _parts(translator: TextTranslator, line: str, count: int) -> list[str] | Ref
     longest = max(map(len, translator.source.encode_all(sentences)))
     if longest > LONGEST:
         return Refused(
-            f"has {count:,} pieces, {longest:,} of them without the end of a sentence; expected "
-            f"{LONGEST} at most."
+            f"has {count:,} pieces, {longest:,} of them in one sentence; expected {LONGEST} at most."
         )
     return sentences
 

@@ -74,7 +74,7 @@ def _chances(
         generators = list(generator)
     if len(generators) != batch.size:
         raise ConfigError(
-            f"sample: `generator` has {len(generators)} items; expected {batch.size}, one a sentence."
+            f"sample: `generator` has {len(generators)} items; expected {batch.size}, one for each sentence."
         )
     longest = int(limits.max()) if batch.size else 0
     chances = torch.zeros(batch.size, count, longest)
@@ -88,7 +88,7 @@ def _check(count: int, temperature: float, top_k: int, top_p: float) -> None:
     check_whole("sample", count=count)
     if not temperature > 0:
         raise ConfigError(
-            f"sample: `temperature` has {temperature}; expected more than 0. For the limit use greedy()."
+            f"sample: `temperature` has {temperature}; expected more than 0. For 0, use greedy()."
         )
     if top_k < 0:
         raise ConfigError(f"sample: `top_k` has {top_k}; expected 0 (all) or more.")

@@ -142,8 +142,7 @@ class Translator(TextTranslator):
         # a sentence with unknown words most likely needs it; this saves decoding it twice
         attention = self.aligner is not None and (attention or any(UNK in ids for ids in encoded))
         batch = pair_batch(encoded, [[] for _ in encoded]).to(self.device)
-        maximum, nbest = decoding.maximum, decoding.nbest
-        found = search(self.model, batch, decoding, maximum=maximum, nbest=nbest, attention=attention)
+        found = search(self.model, batch, decoding, maximum=decoding.maximum, attention=attention)
         return self._aligned(encoded, found, decoding)
 
     def align(

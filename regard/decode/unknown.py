@@ -79,7 +79,7 @@ def learn_dictionary(
     found in less than a fifth of the cases counts as chance and is left out.
     """
     if model.aligner is None:
-        raise DataError("dictionary: the model has no attention; expected one that aligns.")
+        raise DataError("dictionary: the model has no attention; expected one with attention.")
     device = next(model.parameters()).device
     examples = task.examples("train")
     seen: dict[str, Counter[str]] = {}

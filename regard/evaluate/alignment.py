@@ -9,7 +9,7 @@
 Och, Ney. Improved statistical alignment models. 2000. https://aclanthology.org/P00-1056
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -98,17 +98,6 @@ def argmax_links(weights: Tensor) -> Links:
     return frozenset(Link(s, t) for t, s in enumerate(weights.argmax(1).tolist()))
 
 
-# Pharaoh format: one sentence a line, `0-0 1-2` sure links, `1p2` possible ones ----------------------------
-
-
-def write_pharaoh(sentences: Iterable[Gold | Links], *, first: int = 0) -> str:
-    """A line per sentence: links sorted by source, then target; `first` is the number of the first word."""
-    return "".join(_written(links, first) + "\n" for links in sentences)
-
-
-def _written(links: Gold | Links, first: int) -> str:
-    gold = links if isinstance(links, Gold) else Gold(links, links)
-    return " ".join(
-        f"{link.source + first}{'-' if link in gold.sure else 'p'}{link.target + first}"
-        for link in sorted(gold.possible)
-    )
+def write_pharaoh(links: Links) -> str:
+    """The links of a sentence in the Pharaoh format, such as `0-0 1-2`, sorted by source, then target."""
+    return " ".join(f"{link.source}-{link.target}" for link in sorted(links))

@@ -48,7 +48,7 @@ def _cut(story: str, question: str) -> Question:
     told, asked = split_story(story), cut_sentence(question)
     if not told:
         raise DataError(
-            "ask: the story has no sentences; expected one a line, or several closed by full stops."
+            "ask: the story has no sentences; expected one per line, or several that end with full stops."
         )
     if not asked:
         raise DataError("ask: the question has no words; expected e.g. 'Where is the lamp?'.")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from importlib import import_module
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, TypeVar
 
 from regard.decode.base import GREEDY, Decoding, evaluating
 from regard.errors import ConfigError
@@ -43,36 +43,25 @@ class Evaluation(ABC):
     def measures(self) -> list[tuple[str, str]]:
         """Name and value of each single number, as displayed, the headline first."""
 
-    def tables(self) -> list[MeasureTable]:
-        """Further tables: by length, by task, with the paper's numbers."""
-        return []
-
     @abstractmethod
     def summary(self) -> dict[str, Any]:
         """All numbers as plain values, for JSON."""
 
+    def tables(self) -> list[MeasureTable]:
+        """Further tables: by length, by task, with the paper's numbers."""
+        return []
 
-@runtime_checkable
-class Listing(Protocol):
-    """An evaluation with one line of output per example."""
+    def lines(self) -> list[str] | None:
+        """One line of output for each example; None if the outputs are not lines."""
+        return None
 
-    def lines(self) -> list[str]: ...
-
-
-@runtime_checkable
-class Sized(Protocol):
-    """An evaluation over several sizes, whose headline covers only the first."""
+    def note(self) -> str:
+        """How the numbers were computed, such as a signature."""
+        return ""
 
     def over_sizes(self) -> float:
-        """The headline's measure, averaged over the sizes."""
-        ...
-
-
-@runtime_checkable
-class Noted(Protocol):
-    """An evaluation with a note on how its numbers were computed, such as a signature."""
-
-    def note(self) -> str: ...
+        """The headline; its mean over all sizes if it covers only the first of several."""
+        return self.headline()[1]
 
 
 Found = TypeVar("Found", bound=Evaluation)
@@ -138,7 +127,7 @@ def of_task(table: Mapping[str, str], task: Task) -> Any:
             return getattr(import_module(module), name)
     raise ConfigError(
         f"task: {type(task).__name__} has no evaluation or view; expected a task of `regard list task`. "
-        "Enter a function of yours into regard.evaluate.base.EVALUATORS or regard.views.VIEWERS."
+        "Add a function for it to regard.evaluate.base.EVALUATORS or regard.views.VIEWERS."
     )
 
 
@@ -151,5 +140,4 @@ def evaluate(
     progress: Advance | None = None,
 ) -> Evaluation:
     """Evaluate a model on a split, with the evaluator of its task."""
-    found: Evaluation = of_task(EVALUATORS, task)(model, task, split, decoding=decoding, progress=progress)
-    return found
+    return of_task(EVALUATORS, task)(model, task, split, decoding=decoding, progress=progress)

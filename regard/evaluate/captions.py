@@ -25,6 +25,7 @@ from regard.errors import DataError
 from regard.evaluate.base import Advance, Evaluation, MeasureTable, evaluator
 from regard.evaluate.cider import cider
 from regard.evaluate.divided import divide
+from regard.evaluate.text import check_lines
 from regard.extras import needs
 from regard.models.base import Translating
 from regard.tasks.base import Split
@@ -186,8 +187,8 @@ def on_grid(mask: Tensor, places: int) -> Tensor:
     rows = math.isqrt(places)
     if rows * rows != places or len(mask) % rows:
         raise DataError(
-            f"captions: a grid of {places} places over {len(mask)} pixels; expected a square grid that "
-            "divides them."
+            f"captions: a grid of {places} places over {len(mask)} pixels a side; expected a square grid "
+            "that divides them evenly."
         )
     step = len(mask) // rows
     return mask.reshape(rows, step, rows, step).any(3).any(1).flatten()
@@ -198,11 +199,7 @@ def corpus_bleu(captions: Sequence[str], references: Sequence[Sequence[str]]) ->
     needs("train", "sacrebleu")
     from sacrebleu.metrics.bleu import BLEU
 
-    if len(captions) != len(references) or not captions:
-        raise DataError(
-            f"corpus_bleu: `captions` has {len(captions)} lines and `references` {len(references)}; "
-            "expected as many, one or more."
-        )
+    check_lines("corpus_bleu", captions=captions, references=references)
     most = max(map(len, references))
     # None marks a missing reference for sacrebleu
     streams: Any = [[texts[k] if k < len(texts) else None for texts in references] for k in range(most)]

@@ -19,7 +19,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from regard.errors import DataError
+from regard.evaluate.text import check_lines
 
 ORDERS, SIGMA = (1, 2, 3, 4), 6.0
 
@@ -29,11 +29,7 @@ Vectors = list[dict[tuple[str, ...], float]]
 
 def cider(captions: Sequence[str], references: Sequence[Sequence[str]]) -> float:
     """CIDEr-D, from 0 to 10; captions are words separated by single spaces."""
-    if len(captions) != len(references) or not captions:
-        raise DataError(
-            f"cider: `captions` has {len(captions)} lines and `references` {len(references)}; "
-            "expected as many, one or more."
-        )
+    check_lines("cider", captions=captions, references=references)
     spoken = [[_grams(text) for text in texts] for texts in references]
     pictures = Counter(gram for texts in spoken for gram in {g for grams in texts for n in grams for g in n})
 

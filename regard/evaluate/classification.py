@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,18 +11,10 @@ from regard.decode.base import Decoding
 from regard.evaluate.base import Advance, Evaluation, MeasureTable, by_batch, evaluator
 from regard.models.base import Model
 from regard.tasks.base import Split
+from regard.tasks.entailment import EntailmentTask
+from regard.tasks.picture_classes import PictureClassesTask
 
 BATCH = 128
-
-
-class ClassificationTask(Protocol):
-    """What a task must provide: label names, and batches with `labels` (B,)."""
-
-    labels: Sequence[str]
-
-    def evaluation_plan(self, split: Split, *, batch: int) -> Sequence[Sequence[int]]: ...
-
-    def batch(self, split: Split, rows: Sequence[int]) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -85,7 +77,11 @@ class Classification(Evaluation):
 
 @evaluator
 def evaluate_classification(
-    model: Model, task: ClassificationTask, split: Split, decoding: Decoding, progress: Advance
+    model: Model,
+    task: EntailmentTask | PictureClassesTask,
+    split: Split,
+    decoding: Decoding,
+    progress: Advance,
 ) -> Classification:
     """Classify every example of a split."""
     device = next(model.parameters()).device

@@ -53,15 +53,12 @@ class FewShotEvaluation(Evaluation):
         return "accuracy", self.scores[0].right
 
     def measures(self) -> list[tuple[str, str]]:
-        return [
-            shown
-            for s in self.scores
-            for name in (f"{self.ways}-way {s.shots}-shot",)
-            for shown in (
-                (f"accuracy, {name}", f"{100 * s.right:.2f} %"),
-                (f"95 % interval, {name}, plus and minus", f"{100 * s.interval:.2f} %"),
-            )
-        ]
+        found = []
+        for s in self.scores:
+            name = f"{self.ways}-way {s.shots}-shot"
+            found.append((f"accuracy, {name}", f"{100 * s.right:.2f} %"))
+            found.append((f"95 % interval, {name}, plus and minus", f"{100 * s.interval:.2f} %"))
+        return found
 
     def tables(self) -> list[MeasureTable]:
         rows = [

@@ -13,8 +13,7 @@ He, Zhang, Ren, Sun. Deep residual learning for image recognition. 2015. https:/
 import hashlib
 import logging
 import math
-from collections.abc import Iterator
-from itertools import count
+from itertools import chain, count
 
 import torch
 import torch.nn.functional as F
@@ -78,7 +77,9 @@ def trained_classifier(task: PictureTask, device: torch.device) -> PictureClassi
     if path.exists():
         classifier.load_state_dict(load_file(path, device=str(device)))
     else:
-        logging.getLogger("regard").info("training the classifier that compares pictures, into %s", path)
+        logging.getLogger("regard").info(
+            "training the classifier that compares pictures; saving it as %s", path
+        )
         devices = [device] if device.type == "cuda" else []
         with torch.random.fork_rng(devices), torch.enable_grad():  # may run inside an evaluation
             torch.manual_seed(SEED)
@@ -95,7 +96,8 @@ def _train(classifier: PictureClassifier, task: PictureTask, device: torch.devic
     optimizer = torch.optim.SGD(
         classifier.parameters(), lr=how.lr, momentum=0.9, weight_decay=5e-4, nesterov=True
     )
-    for step, rows in zip(range(how.steps), _batches(task, how.batch), strict=False):
+    endless = chain.from_iterable(task.plan(epoch, seed=SEED, batch=how.batch) for epoch in count())
+    for step, rows in zip(range(how.steps), endless, strict=False):
         batch = task.batch("train", rows).to(device)
         pictures = to_network(batch.pictures)
         if task.flips:
@@ -119,12 +121,6 @@ def spoilt(pictures: Tensor) -> Tensor:
     smooth = F.avg_pool2d(pictures, 3, stride=1, padding=1, count_include_pad=False)
     mixed = torch.lerp(pictures, smooth, share * (blur < BLURRED))
     return (mixed + SPECKLED * speckle * strength * torch.randn_like(pictures)).clamp(-1, 1)
-
-
-def _batches(task: PictureTask, batch: int) -> Iterator[list[int]]:
-    """Endless training batches, epoch by epoch."""
-    for epoch in count():
-        yield from task.plan(epoch, seed=SEED, batch=batch)
 
 
 def shifted(pictures: Tensor, most: int) -> Tensor:

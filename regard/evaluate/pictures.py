@@ -14,9 +14,8 @@ Heusel et al. GANs trained by a two time-scale update rule. 2017. https://arxiv.
 Salimans et al. Improved techniques for training GANs. 2016. https://arxiv.org/abs/1606.03498
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -26,24 +25,13 @@ from regard.decode.base import Decoding, evaluating
 from regard.evaluate.base import Advance, Evaluation, MeasureTable, evaluator
 from regard.evaluate.picture_classifier import PictureClassifier, read, trained_classifier
 from regard.models.base import Model
+from regard.models.sagan import SAGAN
 from regard.tasks.base import Split
 from regard.tasks.pictures import PictureTask
 
 BATCH = 250
 SEED = 1  # of the noise, the same for all models
 METRIC = "Fréchet distance in the features of our classifier"
-
-
-class Sampler(Protocol):
-    """A model that generates pictures, as this evaluation and the viewer use it."""
-
-    config: Any
-
-    def sample(self, noise: Tensor, labels: Tensor) -> Tensor:
-        """(B, noise), (B,) labels -> (B, 3, H, W) from -1 to 1."""
-
-    def gammas(self) -> Mapping[str, float]:
-        """The weight γ of each attention layer."""
 
 
 @dataclass(frozen=True)
@@ -102,10 +90,9 @@ class PictureEvaluation(Evaluation):
         }
 
     def note(self) -> str:
-        """How the numbers were computed."""
         return (
-            "Both are taken in the features of a small classifier trained on the same data; they compare "
-            "models of this task, and cannot be set beside figures that rest on another network."
+            "Distance and score use the features of a small classifier trained on the same data. Compare "
+            "them between models of this task only, not with figures from another network."
         )
 
 
@@ -136,7 +123,7 @@ def evaluate_pictures(
         accuracy=float((chances.argmax(-1) == labels).double().mean()),
         checks=task.checks(drawn),
         real_checks=task.checks(real.pictures[:2000]),
-        gammas=dict(cast(Sampler, model).gammas()),
+        gammas=cast(SAGAN, model).gammas(),
     )
 
 
@@ -144,7 +131,7 @@ def draw(
     model: Model, task: PictureTask, count: int, *, seed: int = SEED, progress: Advance | None = None
 ) -> tuple[Tensor, Tensor]:
     """(count, H, W, 3) bytes generated for the classes in turn, and these (count,); both on the CPU."""
-    sampler, device = cast(Sampler, model), next(model.parameters()).device
+    sampler, device = cast(SAGAN, model), next(model.parameters()).device
     noise = torch.randn(count, sampler.config.noise, generator=torch.Generator().manual_seed(seed))
     labels = torch.arange(count) % len(task.classes)
     drawn = []

@@ -50,7 +50,9 @@ def write_result(folder: Path | str, result: Result) -> Path:
     path = Path(folder) / f"{result.recipe}.json"
     records = {_same(record): record for record in _read(path)} if path.exists() else {}
     records[_same(result)] = result
-    _write(path, records.values())
+    rows = [asdict(record) for record in sorted(records.values(), key=_same)]
+    with storage.whole(path) as file:
+        file.write((json.dumps(rows, indent=2, ensure_ascii=False, sort_keys=True) + "\n").encode())
     return path
 
 
@@ -110,22 +112,11 @@ def _same(result: Result) -> tuple[str, str, str, str, tuple[int, ...]]:
 
 def _read(path: Path) -> list[Result]:
     try:
-        return [_record(each) for each in json.loads(path.read_text(encoding="utf-8"))]
+        records = json.loads(path.read_text(encoding="utf-8"))
+        return [Result(**(record | {"seeds": tuple(record.get("seeds", ()))})) for record in records]
     except (ValueError, TypeError, AttributeError) as error:
-        raise DataError(f"results: {path} has no list of records; expected {_FIELDS}. {error}") from error
-
-
-def _record(record: dict[str, Any]) -> Result:
-    return Result(**(record | {"seeds": tuple(record.get("seeds", ()))}))
-
-
-_FIELDS = ", ".join(f.name for f in fields(Result))
-
-
-def _write(path: Path, results: Iterable[Result]) -> None:
-    records = [asdict(result) for result in sorted(results, key=_same)]
-    with storage.whole(path) as file:
-        file.write((json.dumps(records, indent=2, ensure_ascii=False, sort_keys=True) + "\n").encode())
+        expected = ", ".join(f.name for f in fields(Result))
+        raise DataError(f"results: {path} has no list of records; expected {expected}. {error}") from error
 
 
 def _processor() -> str:

@@ -8,6 +8,7 @@ Three forms of BLEU are in use, and they differ by points:
                    form of the literature on Multi30k
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -59,18 +60,13 @@ class LengthScore(NamedTuple):
         return f"{self.low} to {self.high}" if self.low else f"up to {self.high}"
 
 
-def score_text(
-    hypotheses: Sequence[str], references: Sequence[str], *, language: str = "fr", lowercase: bool = False
-) -> Scores:
+def score_text(hypotheses: Sequence[str], references: Sequence[str], *, language: str = "fr") -> Scores:
     """Score raw, detokenized text against one reference per sentence; `language` is the target's."""
-    _check_lines("score_text", hypotheses, references=references)
+    check_lines("score_text", hypotheses=hypotheses, references=references)
     needs("train", "sacrebleu")
     from sacrebleu.metrics.chrf import CHRF
 
-    main, chrf = (
-        bleu(hypotheses, references, language=language, lowercase=lowercase),
-        CHRF(lowercase=lowercase),
-    )
+    main, chrf = bleu(hypotheses, references, language=language), CHRF()
     return Scores(
         bleu=main.score,
         chrf=chrf.corpus_score(list(hypotheses), [list(references)]).score,
@@ -86,7 +82,7 @@ def bleu(
     hypotheses: Sequence[str], references: Sequence[str], *, language: str, lowercase: bool = False
 ) -> Bleu:
     """BLEU of raw text with sacrebleu's tokenizer."""
-    metric = _metric(language, lowercase)
+    metric = _metric(language, lowercase=lowercase)
     score = metric.corpus_score(list(hypotheses), [list(references)]).score
     return Bleu(score, str(metric.get_signature()))
 
@@ -124,31 +120,27 @@ def score_by_length(
     edges: Sequence[int] = (10, 20, 30, 40, 50),
     *,
     language: str = "fr",
-    lowercase: bool = False,
 ) -> list[LengthScore]:
     """BLEU of sentences with up to edges[0] words, then up to edges[1], …, and longer; without empty groups.
 
     The lengths are usually those of the source, as in Bahdanau et al. 2014, figure 2.
     """
-    _check_lines("score_by_length", hypotheses, references=references, lengths=lengths)
+    check_lines("score_by_length", hypotheses=hypotheses, references=references, lengths=lengths)
     if list(edges) != sorted(set(edges)):
         raise ConfigError(f"score_by_length: `edges` has {tuple(edges)}; expected rising numbers.")
-    metric = _metric(language, lowercase)
+    metric = _metric(language)
     scores = []
     for below, high in zip([0, *edges], [*edges, None], strict=True):
-        rows = [i for i, length in enumerate(lengths) if _within(length, below, high)]
+        most = math.inf if high is None else high
+        # an empty sentence belongs to the shortest group
+        rows = [i for i, length in enumerate(lengths) if below < max(length, 1) <= most]
         if rows:
             score = metric.corpus_score([hypotheses[i] for i in rows], [[references[i] for i in rows]]).score
             scores.append(LengthScore(below + 1 if below else 0, high, len(rows), score))
     return scores
 
 
-def _within(length: int, below: int, high: int | None) -> bool:
-    # an empty sentence belongs to the shortest group
-    return (below == 0 or length > below) and (high is None or length <= high)
-
-
-def _metric(language: str, lowercase: bool) -> Any:
+def _metric(language: str, *, lowercase: bool = False) -> Any:
     needs("train", "sacrebleu")
     from sacrebleu.metrics.bleu import BLEU
 
@@ -159,11 +151,11 @@ def _code(language: str) -> str:
     return language.lower().replace("_", "-").split("-")[0]
 
 
-def _check_lines(owner: str, hypotheses: Sequence[str], **others: Sequence[object]) -> None:
-    if len(hypotheses) == 0:
-        raise DataError(f"{owner}: `hypotheses` has no lines; expected 1 or more.")
-    for name, lines in others.items():
-        if len(lines) != len(hypotheses):
-            raise DataError(
-                f"{owner}: `{name}` has {len(lines)} lines; expected {len(hypotheses)}, as `hypotheses`."
-            )
+def check_lines(owner: str, **columns: Sequence[object]) -> None:
+    """Raise DataError unless all have as many lines as the first, which has one or more."""
+    (first, found), *others = columns.items()
+    if not found:
+        raise DataError(f"{owner}: `{first}` has no lines; expected 1 or more.")
+    for name, lines in others:
+        if len(lines) != len(found):
+            raise DataError(f"{owner}: `{name}` has {len(lines)} lines; expected {len(found)}, as `{first}`.")

@@ -81,6 +81,7 @@ def shortest_tour(points: Tensor) -> list[int]:
     n = len(points)
     if n <= EXACT:
         return exact_tours(points[None])[0].tolist()
+    from networkx import Graph, connected_components, find_cycle
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import csr_matrix
 
@@ -97,31 +98,13 @@ def shortest_tour(points: Tensor) -> list[int]:
             constraints=constraints,
             options={"mip_rel_gap": 0.0},
         )
-        ways = closed_ways(sides.T[torch.from_numpy(found.x > 0.5)].tolist(), n)
-        if len(ways) == 1:
-            return ways[0]
-        for way in ways:
-            inside = torch.isin(sides, torch.tensor(way)).all(0)
-            constraints.append(LinearConstraint(inside.double().numpy(), -inf, len(way) - 1))
-
-
-def closed_ways(sides: list[tuple[int, int]], n: int) -> list[list[int]]:
-    """Edges, two at every point -> the cycles that they form."""
-    around: list[list[int]] = [[] for _ in range(n)]
-    for a, b in sides:
-        around[a].append(b)
-        around[b].append(a)
-    ways, seen = [], set[int]()
-    for start in range(n):
-        if start in seen:
-            continue
-        way, here = [], start
-        while here not in seen:
-            seen.add(here)
-            way.append(here)
-            here = next((point for point in around[here] if point not in seen), start)
-        ways.append(way)
-    return ways
+        graph = Graph(sides.T[torch.from_numpy(found.x > 0.5)].tolist())  # two edges at every point
+        tours = list(connected_components(graph))
+        if len(tours) == 1:
+            return [point for point, _ in find_cycle(graph, 0)]
+        for tour in tours:
+            inside = torch.isin(sides, torch.tensor(list(tour))).all(0)
+            constraints.append(LinearConstraint(inside.double().numpy(), -inf, len(tour) - 1))
 
 
 BASELINES: dict[str, Callable[[Tensor], list[int]]] = {

@@ -1,9 +1,9 @@
 """Evaluates translation: BLEU, chrF, BLEU by length, and alignment error rate by forced decoding."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from regard.data.tokens import UNK_PIECE, count_words
 from regard.decode.base import Credit, Decoding
@@ -12,16 +12,15 @@ from regard.decode.lines import LONGEST, Refused, translate_lines
 from regard.decode.translator import Translation, Translator, nothing
 from regard.decode.unknown import credited
 from regard.errors import DataError
-from regard.evaluate.alignment import AlignmentCounts, Gold, Link, Links, argmax_links, score_alignment
+from regard.evaluate.alignment import AlignmentCounts, Gold, Link, Links, argmax_links, count_links
 from regard.evaluate.base import Advance, Evaluation, MeasureTable, evaluator
-from regard.evaluate.divided import share, together
+from regard.evaluate.divided import divide, share, together
 from regard.evaluate.text import LengthScore, Scores, bleu, score_by_length, score_text
 from regard.extras import needs
 from regard.models.base import Translating
 from regard.tasks.base import Split
 from regard.tasks.translation import Owners, TranslationTask
 
-Item = TypeVar("Item")
 BUDGET = 4096  # padded tokens of a forced batch
 
 
@@ -73,7 +72,6 @@ class TranslationEvaluation(Evaluation):
         return f"{self.text.sentences} sentences, beam {self.beam}{signatures}"
 
     def summary(self) -> dict[str, Any]:
-        """All numbers as plain values, for JSON."""
         return {
             "split": self.split,
             "beam": self.beam,
@@ -135,15 +133,15 @@ def evaluate_translation(
     replaced = any(translation.written != translation.text for translation in translations)
     written = [translation.written.replace(UNK_PIECE, "\u2047") for translation in translations]
     lengths = [count_words(example.source, task.languages[0]) for example in examples]
-    alignments = measure_alignments(model, task, split) or {"written": None, "read": None}
+    alignments = measure_alignments(model, task, split)
     return TranslationEvaluation(
         split=split,
         beam=decoding.width,
         text=score_text(texts, references, language=language),
         written=bleu(written, references, language=language).score if replaced else None,
         by_length=score_by_length(texts, references, lengths, language=language),
-        alignment=alignments["written"],
-        alignment_read=alignments["read"],
+        alignment=alignments.get("written"),
+        alignment_read=alignments.get("read"),
         exact=sum(map(str.__eq__, texts, references)) / len(texts),
         translations=translations,
         references=references,
@@ -152,49 +150,45 @@ def evaluate_translation(
 
 def measure_alignments(
     model: Translating, task: TranslationTask, split: Split
-) -> Mapping[Credit, AlignmentCounts | None] | None:
+) -> dict[Credit, AlignmentCounts]:
     """Force the references, link each target piece to its most attended source piece, and count.
 
     If the gold links use a different word segmentation, two words are linked if any of their pieces are.
-    Sentences without gold links are skipped; None if no sentence has any, or the model has no attention.
+    Sentences without gold links are skipped; empty if no sentence has any, or the model has no attention.
 
     Links are counted in two ways: the attention of step t belongs to the word it writes, or to the word it
     has read, the previous one. Luong 2015 credits content-based scores to the word read (section 5.4): if an
     annotation contains what follows it, a step may attend to the word just translated to find the next.
     """
-    examples = task.examples(split)
-    if model.aligner is None or all(example.links is None for example in examples):
-        return None
+    examples, aligner = task.examples(split), model.aligner
+    if aligner is None or all(example.links is None for example in examples):
+        return {}
     device = next(model.parameters()).device
-    found: dict[Credit, list[Links]] = {"written": [], "read": []}
-    wanted: list[Gold] = []
-    for rows in share(task.evaluation_plan(split, batch=BUDGET)):
-        batch = task.batch(split, rows).to(device)
-        for row, track in zip(rows, forced(model, batch, attention=True), strict=True):
-            example = examples[row]
+    ways: tuple[Credit, ...] = ("written", "read")
+
+    def count(rows: Sequence[int]) -> list[AlignmentCounts]:
+        found = [AlignmentCounts() for _ in ways]
+        tracks = forced(model, task.batch(split, rows).to(device), attention=True)
+        for example, track in zip((examples[row] for row in rows), tracks, strict=True):
             if example.links is None:
                 continue
-            weights = track.attention[model.aligner]
-            for credit, own in found.items():
+            gold = Gold(_links(example.links), _links(example.possible))
+            weights = track.attention[aligner]
+            for n, credit in enumerate(ways):
                 # eos is not a word, neither in columns nor in rows
                 links = argmax_links(credited(weights, weights.shape[-2] - 1, credit)[:, :-1])
-                own.append(word_links(links, *task.owners(example)))
-            wanted.append(Gold(_links(example.links), _links(example.possible)))
-    gold = _all(wanted)
-    return {credit: score_alignment(_all(links), gold) for credit, links in found.items()}
+                found[n] += count_links(word_links(links, *task.owners(example)), gold)
+        return found
 
-
-def _all(own: Sequence[Item]) -> list[Item]:
-    """The items of all processes, in order of rank."""
-    return [item for part in together([own]) for item in part]
+    counts = zip(*divide(task.evaluation_plan(split, batch=BUDGET), count), strict=True)
+    return {credit: sum(own, AlignmentCounts()) for credit, own in zip(ways, counts, strict=True)}
 
 
 def measure_alignment(
     model: Translating, task: TranslationTask, split: Split, *, credit: Credit = "written"
 ) -> AlignmentCounts | None:
-    """The alignment counted in one way; None as above."""
-    counts = measure_alignments(model, task, split)
-    return None if counts is None else counts[credit]
+    """The alignment counted in one way; None without gold links or without attention."""
+    return measure_alignments(model, task, split).get(credit)
 
 
 def word_links(pieces: Links, source: Owners, target: Owners) -> Links:

@@ -114,6 +114,6 @@ def check_length(encoded: Sequence[Sequence[int]], longest: int) -> None:
     pieces = max(map(len, encoded)) + 1
     if pieces > longest:
         raise DataError(
-            f"translate: a sentence has {pieces} pieces, its end counted; expected {longest} at most, the "
-            "positions of the exported model."
+            f"translate: a sentence has {pieces} pieces, including its end; expected at most {longest}, the "
+            "number of positions of the exported model."
         )

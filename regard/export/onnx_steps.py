@@ -99,10 +99,9 @@ class TransformerSteps(Steps):
         super().__init__()
         if model.config.restricted:
             raise ConfigError(
-                f"export to onnx: `restricted` has {model.config.restricted}; expected 0, since the step's "
-                "graph sees all that was written."
+                f"export to onnx: `restricted` has {model.config.restricted}; expected 0, because the "
+                "exported step attends to all earlier words."
             )
-        _check_score(model)
         self.model = model
         self.longest = most_positions(model)
         self.register_buffer("positions", table(model.positions, model.shape.d_model))
@@ -127,16 +126,8 @@ class TransformerSteps(Steps):
     def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         model = self.model
         visible = Mask(dense=state["visible"][:, None, None])
-        sources = [
-            Source(keys, values, visible)
-            for keys, values in zip(
-                state["source_keys"].unbind(1), state["source_values"].unbind(1), strict=True
-            )
-        ]
-        written = [
-            _Grown(Source(keys, values, Mask()))
-            for keys, values in zip(state["keys"].unbind(1), state["values"].unbind(1), strict=True)
-        ]
+        sources = layer_sources(state["source_keys"], state["source_values"], visible)
+        written = [_Grown(source) for source in layer_sources(state["keys"], state["values"], Mask())]
         words = model.E(tokens) * math.sqrt(model.shape.d_model) + self.positions[state["position"]]
         looked = [Looked(None, None)] * len(sources)  # scores that look back are refused
         decoded, grown, _ = model.decoder.step(words[:, None], sources, written, looked)  # type: ignore[arg-type]
@@ -147,6 +138,11 @@ class TransformerSteps(Steps):
         }
 
 
+def layer_sources(keys: Tensor, values: Tensor, mask: Mask) -> list[Source]:
+    """(B, N, H, S, D) keys and values -> the source of each of N layers."""
+    return [Source(k, v, mask) for k, v in zip(keys.unbind(1), values.unbind(1), strict=True)]
+
+
 class LuongSteps(Steps):
     """Luong's step: the states of the stack, the previous h̃, and the source."""
 
@@ -154,8 +150,6 @@ class LuongSteps(Steps):
 
     def __init__(self, model: Luong) -> None:
         super().__init__()
-        _check_window(model)
-        _check_score(model)
         self.model = model
         self.constant = source_axes(1) if model.config.attends else {}
         self.changing = {"hidden": {0: "rows"}} | ({"fed": {0: "rows"}} if model.config.feed else {})
@@ -232,8 +226,6 @@ class RNNsearchSteps(Steps):
 
     def __init__(self, model: RNNsearch) -> None:
         super().__init__()
-        _check_window(model)
-        _check_score(model)
         self.model = model
         self.heads = isinstance(model.attention, MultiHead)
         self.constant = source_axes(2 if self.heads else 1)
@@ -258,16 +250,13 @@ class RNNsearchSteps(Steps):
         return log_probabilities, {"hidden": after.state[:, 0]}
 
 
-def _check_window(model: Luong | RNNsearch) -> None:
+def _check_attention(model: Translating) -> None:
     window = model.config.attention.window
     if window == "local-monotonic":
         raise ConfigError(
             f"export to onnx: `attention.window` has {window!r}; expected 'global' or 'local-predictive', "
-            "since the step's graph does not count its steps."
+            "because the exported step does not know its number."
         )
-
-
-def _check_score(model: Transformer | Luong | RNNsearch) -> None:
     if any(isinstance(part, HistoryScore) for part in model.modules()):
         raise ConfigError(
             f"export to onnx: `attention.score` has {model.config.attention.score!r}, which looks back at "
@@ -286,6 +275,7 @@ def steps_of(model: Translating) -> Steps:
     """Wrap a copy of the model, on the reference kernel, so that its state is plain tensors."""
     for known, adapter in STEPS.items():
         if isinstance(model, known):
+            _check_attention(model)
             made: Steps = adapter(deepcopy(model).float().cpu().eval())
             for module in made.modules():
                 if isinstance(module, Attention):

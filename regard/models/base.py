@@ -81,7 +81,10 @@ class Model(hub.Hubbed, nn.Module):
     sharded_layers: ClassVar[tuple[str, ...]] = ()
     aligner: str | None = None
     players: tuple[Player, ...] = ()
-    config: Any
+
+    def __init__(self, config: Any = None) -> None:
+        super().__init__()
+        self.config = config
 
     def at_step(self, step: int, steps: int) -> Hashable:
         """Called before update number `step` (from 1) of `steps`, for a model that changes during training.

@@ -69,9 +69,8 @@ class PairClassifier(Model):
     """Classifies two sentences from a vector of each by H; base class of the models below."""
 
     def __init__(self, config: BagOfWordsConfig) -> None:
-        super().__init__()
+        super().__init__(config)
         d = config.hidden
-        self.config = config
         self.E = nn.Embedding(config.vocab, config.embedding)
         self.E.weight.requires_grad_(not config.fixed)
         self.P = linear(config.embedding, d, bias=False)
@@ -111,8 +110,8 @@ class Decomposable(PairClassifier):
     def __init__(self, config: DecomposableConfig) -> None:
         super().__init__(config)
         d = config.hidden
-        self.inside = INSIDE[config.intra](config)
-        wide = self.inside.features
+        self.inside = IntraSentence(config) if config.intra else None
+        wide = 2 * d if config.intra else d
         self.F = feed_forward(wide, d, config.dropout)
         self.G = feed_forward(2 * wide, d, config.dropout)
         self.attend = config.attention.build(query=d, keys=d)
@@ -120,8 +119,9 @@ class Decomposable(PairClassifier):
     def forward(self, batch: PairTextBatch) -> Tensor:
         """(B, classes) scores."""
         of_a, of_b = batch.premise_lengths, batch.hypothesis_lengths
-        a = self.inside(self.words(batch.premise), of_a)
-        b = self.inside(self.words(batch.hypothesis), of_b)
+        a, b = self.words(batch.premise), self.words(batch.hypothesis)
+        if self.inside is not None:
+            a, b = self.inside(a, of_a), self.inside(b, of_b)
         F_a, F_b = self.F(a), self.F(b)
         beta = self.attend(F_a, self.attend.prepare(F_b, b, Mask(lengths=of_b))).context  # (B, Ta, …)
         alpha = self.attend(F_b, self.attend.prepare(F_a, a, Mask(lengths=of_a))).context  # (B, Tb, …)
@@ -137,7 +137,7 @@ class Decomposable(PairClassifier):
     authors="Parikh, Täckström, Das, Uszkoreit",
     year=2016,
     link="https://arxiv.org/abs/1606.01933",
-    sentence="Each sentence is a sum over its words, which know nothing of the other sentence: no attention.",
+    sentence="Each sentence is the sum of its words, and neither sees the other: no attention.",
 )
 class BagOfWords(PairClassifier):
     """The model without attention: v_1 = Σ_i G(a_i), v_2 = Σ_j G(b_j). Neither sentence sees the other."""
@@ -156,24 +156,12 @@ class BagOfWords(PairClassifier):
         return self.H(torch.cat([v_1, v_2], -1))
 
 
-class Inside(nn.Module):
-    """(B, T, d), (B,) -> (B, T, features): the words to compare; here unchanged."""
+class IntraSentence(nn.Module):
+    """(B, T, d), (B,) -> (B, T, 2 d): each word concatenated with its attention over its own sentence."""
 
     def __init__(self, config: DecomposableConfig) -> None:
         super().__init__()
-        self.features = config.hidden
-
-    def forward(self, words: Tensor, lengths: Tensor) -> Tensor:
-        return words
-
-
-class IntraSentence(Inside):
-    """Each word concatenated with its attention over its own sentence."""
-
-    def __init__(self, config: DecomposableConfig) -> None:
-        super().__init__(config)
         d = config.hidden
-        self.features = 2 * d
         self.F = feed_forward(d, d, config.dropout)
         self.attention = Attention(DistanceScore(far=config.far), kernel=config.attention.kernel)
 
@@ -209,6 +197,3 @@ def add_up(words: Tensor, lengths: Tensor) -> Tensor:
     t = torch.arange(words.shape[1], device=words.device)
     own = (t < lengths[:, None])[..., None]
     return (words * own).sum(1)
-
-
-INSIDE: dict[bool, type[Inside]] = {False: Inside, True: IntraSentence}

@@ -45,7 +45,7 @@ def multi_head_from(module: nn.MultiheadAttention) -> MultiHead:
     if module.bias_k is not None or module.add_zero_attn:
         raise ConfigError(
             "multi_head_from: `module` has add_bias_kv or add_zero_attn; expected neither. "
-            "They add a key that stands at no position."
+            "They add a key that has no position."
         )
     attention = Attention(DotScore(), dropout=module.dropout)
     moved = MultiHead(

@@ -70,7 +70,7 @@ class AttentionState(NamedTuple):
     year=2015,
     link="https://arxiv.org/abs/1506.03134",
     sentence=(
-        "Attention blends the encoder's states, the decoder writes an index: a baseline of pointer networks."
+        "Attention blends the encoder's states; the decoder writes an index: a baseline of pointer networks."
     ),
 )
 class AttentionIndex(Translating):
@@ -81,8 +81,7 @@ class AttentionIndex(Translating):
     aligner = "attention"
 
     def __init__(self, config: AttentionIndexConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         n = config.hidden
         self.encoder = LSTMEncoder(inputs=config.dimension, hidden=n, flags=1)
         self.E = nn.Embedding(1 + config.places, n)
@@ -139,8 +138,7 @@ class PlainIndex(Translating):
     reads = ("sets of points",)
 
     def __init__(self, config: PlainIndexConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         n = config.hidden
         self.encoder = LSTMEncoder(inputs=config.dimension, hidden=n, flags=1)
         self.E = nn.Embedding(1 + config.places, n)
@@ -173,5 +171,5 @@ def check_places(owner: str, batch: PairBatch, places: int) -> None:
     if width > places:
         raise DataError(
             f"{owner}: `source` has sets of {width} points; expected at most {places}, the size of the "
-            "dictionary. A pointer network has none."
+            "dictionary. A pointer network has no such limit."
         )

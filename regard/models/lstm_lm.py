@@ -47,8 +47,7 @@ class LSTMLanguageModel(Model):
     reads = ("running text", "single sentences")
 
     def __init__(self, config: LSTMLanguageConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         between = config.dropout if config.layers > 1 else 0.0
         self.E = nn.Embedding(config.vocab, config.embedding)
         self.lstm = nn.LSTM(config.embedding, config.hidden, config.layers, batch_first=True, dropout=between)

@@ -50,8 +50,7 @@ class LSTMSequence(Model):
     reads = ("sequences of bits",)
 
     def __init__(self, config: LSTMSequenceConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         self.lstm = nn.LSTM(config.inputs, config.hidden, config.layers, batch_first=True)
         self.first = nn.Parameter(torch.zeros(2, config.layers, 1, config.hidden))
         self.output = nn.Linear(config.hidden, config.outputs)

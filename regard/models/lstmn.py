@@ -61,8 +61,7 @@ class LSTMNLanguageModel(Model):
     reads = ("running text", "single sentences")
 
     def __init__(self, config: LSTMNConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         self.E = nn.Embedding(config.vocab, config.embedding)
         self.lstmn = build_lstmn(config, recency=config.recency)
         self.W = nn.Linear(config.hidden, config.vocab)
@@ -119,11 +118,11 @@ class LSTMNClassifier(Model):
     reads = ("labelled sequences",)
 
     def __init__(self, config: LSTMNClassifierConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         n, m = config.hidden, config.embedding
         self.E = nn.Embedding(config.vocab, m)
-        self.reader = READERS[config.cell](config)
+        self.reader: TapeReader | LSTMReader
+        self.reader = TapeReader(config) if config.cell == "lstmn" else LSTMReader(config)
         self.W_1 = nn.Linear(n, n)
         self.W_2 = nn.Linear(n, config.classes)
         self.dropout = nn.Dropout(config.dropout)
@@ -132,7 +131,8 @@ class LSTMNClassifier(Model):
     def forward(self, batch: LabelledBatch) -> Tensor:
         """(B, classes) scores."""
         words = self.dropout(self.E(batch.symbols).sum(2))  # (B, T, m)
-        pooled = POOLS[self.config.pool](self.reader(words), batch.lengths)
+        pool = mean if self.config.pool == "mean" else last
+        pooled = pool(self.reader(words), batch.lengths)
         return self.W_2(self.dropout(torch.relu(self.W_1(self.dropout(pooled)))))
 
 
@@ -160,8 +160,7 @@ class LSTMReader(nn.Module):
         open_forget_gates(self.lstm)
 
     def forward(self, words: Tensor) -> Tensor:
-        states: Tensor = self.lstm(words)[0]
-        return states
+        return self.lstm(words)[0]
 
 
 def build_lstmn(config: LSTMNConfig | LSTMNClassifierConfig, *, recency: float | None = None) -> LSTMN:
@@ -189,7 +188,3 @@ def open_forget_gates(lstm: nn.LSTM) -> None:
         for name, bias in lstm.named_parameters():
             if name.startswith("bias"):
                 bias[n : 2 * n] = 1.0 if name.startswith("bias_ih") else 0.0
-
-
-READERS: dict[str, type[TapeReader] | type[LSTMReader]] = {"lstmn": TapeReader, "lstm": LSTMReader}
-POOLS = {"mean": mean, "last": last}

@@ -89,11 +89,9 @@ class Fusion(nn.Module):
 
     def read(self, words: Tensor, state: FusionState) -> Tensor:
         """(B, T, m) -> (B, T, n): the hidden states of all steps."""
-        own, other = self.project(words)
         hidden = []
-        for t in range(words.shape[1]):
-            here = slice(t, t + 1)
-            h, state = self((own[:, here], other[:, here]), state)
+        for projected in zip(*(torch.split(terms, 1, 1) for terms in self.project(words)), strict=True):
+            h, state = self(projected, state)
             hidden.append(h)
         return torch.cat(hidden, 1)
 
@@ -157,8 +155,7 @@ class LSTMNFusion(Translating):
     aligner = "fusion.attention"
 
     def __init__(self, config: LSTMNFusionConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         m, n = config.embedding, config.hidden
         self.E_source = nn.Embedding(config.source_vocab, m)
         self.E = nn.Embedding(config.target_vocab, m)

@@ -92,9 +92,8 @@ class Luong(Translating):
     uses_all_parameters = True
 
     def __init__(self, config: LuongConfig) -> None:
-        super().__init__()
+        super().__init__(config)
         _check(config)
-        self.config = config
         n, m = config.hidden, config.embedding
         self.E_source = nn.Embedding(config.source_vocab, m)
         self.E = self.E_source if config.tied == "all" else nn.Embedding(config.target_vocab, m)
@@ -118,8 +117,7 @@ class Luong(Translating):
         state = self.start(batch)
         words = self.dropout(self.E(teacher_inputs(batch)))
         attentional = self._fed(words, state) if self.config.feed else self._at_once(words, state)
-        scores: Tensor = self.W_s(attentional)
-        return scores
+        return self.W_s(attentional)
 
     def start(self, batch: PairBatch) -> LuongState:
         words = self.E_source(batch.source)

@@ -112,8 +112,7 @@ class MemN2N(Model):
     reads = ("stories with questions",)
 
     def __init__(self, config: MemN2NConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         V, M, d, K = config.vocab, config.memory, config.embedding, config.hops
         adjacent = config.tying == "adjacent"
         # (A, C) of each hop and B, as places among the tables; the memories' own tables come first

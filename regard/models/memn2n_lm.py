@@ -67,8 +67,7 @@ class MemN2NLanguage(Model):
     reads = ("running text",)
 
     def __init__(self, config: MemN2NLanguageConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         V, M, d = config.vocab, config.context, config.embedding
         self.A, self.C = nn.Embedding(V, d), nn.Embedding(V, d)
         self.time_A, self.time_C = nn.Parameter(torch.empty(M, d)), nn.Parameter(torch.empty(M, d))
@@ -92,7 +91,7 @@ class MemN2NLanguage(Model):
         return torch.matmul(self.dropout(u), self.W.weight.mT).view(B, T, -1)
 
     def lookback(self, batch: StreamBatch) -> list[tuple[str, Tensor]]:
-        """The name of each hop and the attention of each predicted word: (T, C + T - 1)."""
+        """The name of each hop, and (T, C + T - 1) the weights of the first row's words over the inputs."""
         B, T = batch.targets.shape
         M = self.config.context
         with record(self) as trace, torch.no_grad():

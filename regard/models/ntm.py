@@ -60,7 +60,7 @@ class NTMConfig(Settings, key="ntm"):
     reach: int = 1  # a head shifts by -reach … reach rows
     learnt: tuple[Part, ...] = ("reads",)  # parts whose initial values are learnt; the others are constant
     blank: float = 1e-6  # initial value of every memory cell
-    memory_std: float = 0.0  # of a learnt memory's initial values around `blank`: above 0, keys can tell rows apart
+    memory_std: float = 0.0  # initial spread of a learnt memory around `blank`: above 0, keys tell rows apart
     input_gain: float = 1.0  # factor on the controller's initial weights for the inputs
     gate_bias: float = 0.0  # added to the initial bias of the heads' gates: below 0, heads start by location
     forget_bias: float = 0.0  # added to the initial bias of an LSTM's forget gates: above 0, it forgets less
@@ -103,14 +103,10 @@ class NTM(Model):
     steps = ("step",)
 
     def __init__(self, config: NTMConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         R, M, N, H = config.read_heads, config.width, config.rows, config.read_heads + config.write_heads
-        controllers: dict[str, type[FeedForward] | type[StackedLSTM]]
-        controllers = {"feedforward": FeedForward, "lstm": StackedLSTM}
-        self.controller = controllers[config.controller](
-            inputs=config.inputs + R * M, hidden=config.hidden, layers=config.layers
-        )
+        kind: type[FeedForward | StackedLSTM] = StackedLSTM if config.controller == "lstm" else FeedForward
+        self.controller = kind(inputs=config.inputs + R * M, hidden=config.hidden, layers=config.layers)
         sizes = {"width": M, "reads": R, "writes": config.write_heads, "reach": config.reach}
         self.heads = Heads(inputs=config.hidden, **sizes, gate_bias=config.gate_bias)
         with torch.no_grad():  # the columns for the reads stand behind them
@@ -123,8 +119,8 @@ class NTM(Model):
         if config.memory_std:
             if "memory" not in config.learnt:
                 raise ConfigError(
-                    f"model: `memory_std` has {config.memory_std} with a constant memory; expected \"memory\" "
-                    "in `learnt`, so that the random values are saved with the weights."
+                    f"ntm: `memory_std` has {config.memory_std} with a constant memory; expected 'memory' in "
+                    "`learnt`, so that the random values are saved with the weights."
                 )
             cells += config.memory_std * torch.randn(N, M)
         self.first_cells = _first("memory" in config.learnt, cells)

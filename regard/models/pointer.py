@@ -78,8 +78,7 @@ class PointerNetwork(Translating):
     aligner = "attention"
 
     def __init__(self, config: PointerConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         n, D = config.hidden, config.dimension
         self.encoder = LSTMEncoder(inputs=D, hidden=n, flags=1)
         self.decoder = nn.LSTM(D, n, batch_first=True)

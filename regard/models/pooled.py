@@ -45,7 +45,7 @@ class PooledPicturesConfig(Settings, key="pooled-pictures"):
     year=2016,
     link="https://aclanthology.org/N16-1174",
     sentence=(
-        "Convolutions, then one vector of all places, by attention or their mean: the class of a picture."
+        "Convolutions, then attention or a mean over all places: one vector, which gives the picture's class."
     ),
 )
 class PooledPictures(Model):
@@ -56,8 +56,7 @@ class PooledPictures(Model):
     aligner = "pool.attention"
 
     def __init__(self, config: PooledPicturesConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         layers: list[nn.Module] = []
         before = 3
         for number, channels in enumerate(config.channels):
@@ -76,8 +75,7 @@ class PooledPictures(Model):
     def forward(self, batch: PictureBatch) -> Tensor:
         """(B, classes) scores."""
         grid = self.cnn(to_network(batch.pictures))  # (B, D, h, w)
-        scores: Tensor = self.W(self.pool(grid.flatten(2).mT))
-        return scores
+        return self.W(self.pool(grid.flatten(2).mT))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +93,7 @@ class PooledSentencesConfig(BagOfWordsConfig, key="pooled-sentences"):
     year=2016,
     link="https://aclanthology.org/N16-1174",
     sentence=(
-        "One vector from the words of each sentence, by attention or by their mean; a label for the two."
+        "Attention or a mean turns the words of each sentence into one vector; the vectors give the label."
     ),
 )
 class PooledSentences(PairClassifier):
@@ -114,5 +112,4 @@ class PooledSentences(PairClassifier):
         """(B, classes) scores."""
         v_1 = self.pool(self.G(self.words(batch.premise)), Mask(lengths=batch.premise_lengths))
         v_2 = self.pool(self.G(self.words(batch.hypothesis)), Mask(lengths=batch.hypothesis_lengths))
-        scores: Tensor = self.H(torch.cat([v_1, v_2], -1))
-        return scores
+        return self.H(torch.cat([v_1, v_2], -1))

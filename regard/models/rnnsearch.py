@@ -51,8 +51,8 @@ class RNNsearchConfig(Settings, key="rnnsearch"):
     encoder_hidden: Size | None = None  # per direction; None: as `hidden`
     readout: Size = 500
     query: Literal["state", "state+word"] = "state"  # s_{i-1} alone as printed, or with the word just written
-    # None: a context is made of annotations, as printed. A number: of the words' embeddings, each beside so
-    # many numbers about its neighbours, so that attention must stand on the word that is translated
+    # None: contexts are made of annotations, as printed. A number: of word embeddings, each with so many
+    # features of its neighbours, so that attention has to be on the word that is translated
     neighbours: Size | None = None
     readout_state: Literal["previous", "new"] = "previous"  # s_{i-1} as printed, or s_i as the text has it
     dropout: Share = 0.0
@@ -87,8 +87,7 @@ class RNNsearch(Translating):
     uses_all_parameters = True
 
     def __init__(self, config: RNNsearchConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         n, m = config.hidden, config.embedding
         n_encoder = config.encoder_hidden or n
         self.E_source = nn.Embedding(config.source_vocab, m)
@@ -101,7 +100,9 @@ class RNNsearch(Translating):
         n_context = n if many else 2 * n_encoder
         if config.neighbours is not None:
             if many:
-                raise ConfigError("rnnsearch: `neighbours` is for one head; expected None, or one head.")
+                raise ConfigError(
+                    f"rnnsearch: `neighbours` has {config.neighbours} with several heads; expected one head."
+                )
             self.narrow = nn.Linear(2 * n_encoder, config.neighbours, bias=False)
             n_context = m + config.neighbours
         self.cell = GatedCell(inputs=m, hidden=n)
@@ -125,11 +126,9 @@ class RNNsearch(Translating):
         projected = self.cell.project(words)
         state, history = start.state, start.history
         states, contexts = [], []
-        for t in range(words.shape[1]):
-            here = slice(t, t + 1)
-            new, history, result = self._advance(
-                words[:, here], projected[:, here], state, start.source.at(t), history
-            )
+        steps = zip(torch.split(words, 1, 1), torch.split(projected, 1, 1), strict=True)
+        for t, (word, own) in enumerate(steps):
+            new, history, result = self._advance(word, own, state, start.source.at(t), history)
             states.append(state if self.config.readout_state == "previous" else new)
             contexts.append(result.context)
             state = new

@@ -51,7 +51,7 @@ from regard.attention.numerics import no_autocast
 from regard.attention.scores.cosine import CosineScore
 from regard.attention.scores.dot import DotScore
 from regard.catalog import card
-from regard.errors import ConfigError, check_shapes, check_sizes
+from regard.errors import ConfigError, check_finite, check_shapes, check_sizes
 from regard.layers.feature_maps import SelfAttention2d
 from regard.layers.spectral import spectral_norm
 from regard.models.base import Model, Player, Settings, Size
@@ -82,17 +82,15 @@ class SAGANConfig(Settings, key="sagan"):
         super().__post_init__()
         if self.side not in (8, 16, 32, 64, 128):
             raise ConfigError(f"sagan: `side` has {self.side}; expected 8, 16, 32, 64 or 128.")
-        sides = both_sides(self.side)
+        sides = sorted({*generator_sides(self.side), *discriminator_sides(self.side)})
         for side in self.attention:
             if side not in sides:
                 known = ", ".join(map(str, sides))
                 raise ConfigError(
-                    f"sagan: `attention` has {side}; expected sides of feature maps that either network has "
-                    f"({known}), or an empty list for none."
+                    f"sagan: `attention` has {side}; expected sides of feature maps in either network "
+                    f"({known}), or an empty list for no attention."
                 )
-        for name in ("pace", "rate"):
-            if not getattr(self, name) > 0:
-                raise ConfigError(f"sagan: `{name}` has {getattr(self, name)}; expected more than 0.")
+        check_finite("sagan", above=0, pace=self.pace, rate=self.rate)
         check_sizes("sagan", self, "strength", least=0)
         if not 0 <= self.decay < 1:
             raise ConfigError(f"sagan: `decay` has {self.decay}; expected 0 or more and less than 1.")
@@ -109,18 +107,12 @@ def discriminator_sides(side: int) -> list[int]:
     return [side // 2, halved, halved, halved]
 
 
-def both_sides(side: int) -> list[int]:
-    """All sides at which attention is possible, in either network."""
-    return sorted({*generator_sides(side), *discriminator_sides(side)})
-
-
 # Parts --------------------------------------------------------------------------------------------------
 
 
 def convolution(inputs: int, outputs: int, width: int) -> nn.Module:
     """A convolution that keeps the side, with Glorot initialization and spectral norm."""
-    layer = nn.Conv2d(inputs, outputs, width, padding=width // 2)
-    return _normed(layer)
+    return _normed(nn.Conv2d(inputs, outputs, width, padding=width // 2))
 
 
 def linear(inputs: int, outputs: int) -> nn.Module:
@@ -268,8 +260,7 @@ class SAGAN(Model):
     steps = ("synthesize", "judge")
 
     def __init__(self, config: SAGANConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         self.generator = Generator(config)
         self.discriminator = Discriminator(config)
         self.average = copy.deepcopy(self.generator).requires_grad_(False)

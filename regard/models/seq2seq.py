@@ -75,8 +75,7 @@ class Seq2Seq(Translating):
     uses_all_parameters = True
 
     def __init__(self, config: Seq2SeqConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         n, m = config.hidden, config.embedding
         recurrent = nn.LSTM if config.cell == "lstm" else nn.GRU
         between = config.dropout if config.layers > 1 else 0.0

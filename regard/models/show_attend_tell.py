@@ -128,8 +128,7 @@ class ShowAttendTell(Translating):
     sampling: bool = True  # False in the soft start
 
     def __init__(self, config: ShowAttendTellConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         n, m = config.hidden, config.embedding
         D = config.features or config.annotation
         self.encoder = (

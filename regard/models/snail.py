@@ -55,13 +55,13 @@ class SNAILConfig(Settings, key="snail"):
         super().__post_init__()
         if len(self.keys) != len(self.values) or len(self.keys) < 2:
             raise ConfigError(
-                f"snail: `keys` has {len(self.keys)} sizes and `values` {len(self.values)}; "
-                "expected one of each for every attention block, of two or more blocks."
+                f"snail: `keys` has {len(self.keys)} sizes and `values` {len(self.values)}; expected the "
+                "same number, two or more: one for each attention block."
             )
         if not (self.attention or self.convolutions):
             raise ConfigError(
-                "snail: `attention` and `convolutions` have false; expected one of them, or the query is "
-                "named without its episode."
+                "snail: `attention` and `convolutions` are both false; expected one of them to be true. "
+                "Otherwise the query is classified without its episode."
             )
 
 
@@ -99,8 +99,7 @@ class SNAIL(Model):
     reads = ("episodes of few examples",)
 
     def __init__(self, config: SNAILConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         self.embed = OmniglotEmbedding(channels=config.channels, outputs=config.embedding)
         width = config.embedding + config.ways
         blocks: list[TCBlock | AttentionBlock] = []
@@ -124,9 +123,8 @@ class SNAIL(Model):
         """(B, Q, N) scores of the classes for each query."""
         check_shapes("SNAIL", ("support", batch.support, "B S H W"), ("queries", batch.queries, "B Q H W"))
         Q = batch.queries.shape[1]
-        h: Tensor = self.blocks(self.sequences(batch), Q)  # (B, S + Q, C)
-        scores: Tensor = self.W(h[:, -Q:])
-        return scores
+        h = self.blocks(self.sequences(batch), Q)  # (B, S + Q, C)
+        return self.W(h[:, -Q:])
 
     def sequences(self, batch: EpisodeBatch) -> Tensor:
         """(B, S + Q, D + N): the labelled examples, then the queries without labels."""

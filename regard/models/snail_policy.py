@@ -49,8 +49,8 @@ class SNAILPolicyConfig(Settings, key="snail-policy"):
         super().__post_init__()
         if not (self.attention or self.convolutions):
             raise ConfigError(
-                "snail-policy: `attention` and `convolutions` have false; expected one of them, or the "
-                "policy knows its last step alone."
+                "snail-policy: `attention` and `convolutions` are both false; expected one of them to be "
+                "true. Otherwise the policy sees only its last step."
             )
 
 
@@ -79,8 +79,7 @@ class SNAILPolicy(Model):
     reads = ("problems to act in",)
 
     def __init__(self, config: SNAILPolicyConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         self.read = nn.Linear(config.inputs, config.hidden)
         blocks: list[TCBlock | AttentionBlock] = []
         width = config.hidden

@@ -28,7 +28,6 @@ https://arxiv.org/abs/1706.03762
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -91,7 +90,7 @@ class TransformerConfig(Settings, key="transformer"):
         return self.tied
 
     def resolved(self) -> "Shape":
-        """All sizes as numbers."""
+        """All sizes as numbers; ConfigError if settings contradict each other."""
         preset = PRESETS[self.size]
         given = {name: getattr(self, name) for name in ("layers", "d_model", "d_ff", "dropout")}
         given["heads"] = self.attention.heads
@@ -101,6 +100,16 @@ class TransformerConfig(Settings, key="transformer"):
             raise ConfigError(
                 f"transformer: `attention.heads` has {shape.heads}; expected a divisor of "
                 f"d_model={shape.d_model}. Or give d_k."
+            )
+        if self.tying == "all" and self.source_vocab != self.target_vocab:
+            raise ConfigError(
+                f"transformer: `tied` has 'all' with {self.source_vocab} source and {self.target_vocab} "
+                "target words; expected one vocabulary for both. 'target' ties the decoder's two matrices."
+            )
+        if not -shape.decoder_layers <= self.aligning_layer < shape.decoder_layers:
+            raise ConfigError(
+                f"transformer: `aligning_layer` has {self.aligning_layer}; expected the number of one of "
+                f"{shape.decoder_layers} decoder layers."
             )
         return replace(shape, d_k=self.d_k or shape.d_model // shape.heads)
 
@@ -123,9 +132,6 @@ PRESETS = {
     "base": Shape(layers=6, d_model=512, d_ff=2048, heads=8, dropout=0.1),
     "big": Shape(layers=6, d_model=1024, d_ff=4096, heads=16, dropout=0.3),
 }
-
-NORMS: dict[str, Callable[[int], nn.Module]] = {"layer": LayerNorm, "batch": BatchNorm}
-RESIDUALS: dict[str, Callable[[nn.Module, float], PostNorm | PreNorm]] = {"post": PostNorm, "pre": PreNorm}
 
 
 class TransformerState(NamedTuple):
@@ -157,18 +163,15 @@ class Transformer(Translating):
     sharded_layers = ("EncoderLayer", "DecoderLayer")
 
     def __init__(self, config: TransformerConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         self.shape = shape = config.resolved()
-        _check(config, shape)
         d = shape.d_model
         self.E_source = nn.Embedding(config.source_vocab, d)
         self.E = self.E_source if config.tying == "all" else nn.Embedding(config.target_vocab, d)
         self.W = nn.Linear(d, config.target_vocab, bias=False)
         self.positions_source = _positions(config, d)
         self.positions = _positions(config, d)
-        self.encoder = build_encoder(config, shape)
-        self.decoder = build_decoder(config, shape)
+        self.encoder, self.decoder = build_stacks(config, shape)
         self.dropout = nn.Dropout(shape.dropout)
         initialize(self)
         if config.tying != "none":
@@ -252,28 +255,28 @@ def share(sources: tuple[Source, ...], rows: Tensor) -> tuple[Source, ...]:
     return (first, *(source.share(rows) for source in sources[1:]))
 
 
-def build_encoder(config: TransformerConfig, shape: Shape) -> Encoder:
-    """N layers of self-attention and feed-forward."""
-    d = shape.d_model
-    layers = [
-        EncoderLayer(_multi_head(config, shape), FeedForward(d, shape.d_ff), lambda: _residual(config, shape))
-        for _ in range(shape.layers)
-    ]
-    return Encoder(layers, _last_norm(config, shape))
+def build_stacks(config: TransformerConfig, shape: Shape) -> tuple[Encoder, Decoder]:
+    """Layers of self-attention and feed-forward; those of the decoder also attend to the source."""
+    d, d_ff = shape.d_model, shape.d_ff
 
+    def heads() -> MultiHead:
+        attention = config.attention.build(query=shape.d_k, keys=shape.d_k, positions=config.longest)
+        return MultiHead(d, shape.heads, dim_head=shape.d_k, attention=in_order(attention))
 
-def build_decoder(config: TransformerConfig, shape: Shape) -> Decoder:
-    """N layers of self-attention, attention over the source and feed-forward."""
-    layers = [
-        DecoderLayer(
-            _multi_head(config, shape),
-            _multi_head(config, shape),
-            FeedForward(shape.d_model, shape.d_ff),
-            lambda: _residual(config, shape),
-        )
-        for _ in range(shape.decoder_layers)
+    def norm() -> nn.Module:
+        return LayerNorm(d) if config.norm_kind == "layer" else BatchNorm(d)
+
+    def residual() -> PostNorm | PreNorm:
+        return PostNorm(norm(), shape.dropout) if config.norm == "post" else PreNorm(norm(), shape.dropout)
+
+    def last_norm() -> nn.Module | None:
+        return norm() if config.norm == "pre" else None
+
+    encoder = [EncoderLayer(heads(), FeedForward(d, d_ff), residual) for _ in range(shape.layers)]
+    decoder = [
+        DecoderLayer(heads(), heads(), FeedForward(d, d_ff), residual) for _ in range(shape.decoder_layers)
     ]
-    return Decoder(layers, _last_norm(config, shape))
+    return Encoder(encoder, last_norm()), Decoder(decoder, last_norm())
 
 
 def initialize(model: nn.Module) -> None:
@@ -285,19 +288,6 @@ def initialize(model: nn.Module) -> None:
                 nn.init.zeros_(module.bias)
         elif isinstance(module, nn.Embedding):
             nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
-
-
-def _multi_head(config: TransformerConfig, shape: Shape) -> MultiHead:
-    attention = config.attention.build(query=shape.d_k, keys=shape.d_k, positions=config.longest)
-    return MultiHead(shape.d_model, shape.heads, dim_head=shape.d_k, attention=in_order(attention))
-
-
-def _residual(config: TransformerConfig, shape: Shape) -> PostNorm | PreNorm:
-    return RESIDUALS[config.norm](NORMS[config.norm_kind](shape.d_model), shape.dropout)
-
-
-def _last_norm(config: TransformerConfig, shape: Shape) -> nn.Module | None:
-    return NORMS[config.norm_kind](shape.d_model) if config.norm == "pre" else None
 
 
 def _positions(config: TransformerConfig, d: int) -> Positions:
@@ -313,16 +303,3 @@ def _positions(config: TransformerConfig, d: int) -> Positions:
 def _valid(lengths: Tensor, longest: int) -> Tensor:
     """(B,) -> (B, L): True on words, False on padding."""
     return torch.arange(longest, device=lengths.device) < lengths[:, None]
-
-
-def _check(config: TransformerConfig, shape: Shape) -> None:
-    if config.tying == "all" and config.source_vocab != config.target_vocab:
-        raise ConfigError(
-            f"transformer: `tied` has 'all' with {config.source_vocab} source and {config.target_vocab} "
-            "target words; expected one vocabulary for both. 'target' ties the decoder's two matrices."
-        )
-    if not -shape.decoder_layers <= config.aligning_layer < shape.decoder_layers:
-        raise ConfigError(
-            f"transformer: `aligning_layer` has {config.aligning_layer}; expected the number of one of "
-            f"{shape.decoder_layers} decoder layers."
-        )

@@ -21,7 +21,7 @@ import safetensors.torch
 
 from regard import catalog, storage
 from regard.decode.translator import Translator
-from regard.evaluate.base import Sized, evaluate
+from regard.evaluate.base import evaluate
 from regard.evaluate.pictures import draw
 from regard.evaluate.results import commit, machine
 from regard.models.base import Translating
@@ -128,8 +128,7 @@ def choose_encoding(
 
 def validation_figure(run: Run) -> float:
     """The validation headline, averaged over all sizes: what spares one size may hurt the others."""
-    found = evaluate(run.model, run.task, "valid", decoding=run.config.decode)
-    return found.over_sizes() if isinstance(found, Sized) else found.headline()[1]
+    return evaluate(run.model, run.task, "valid", decoding=run.config.decode).over_sizes()
 
 
 def measure(run: Run, task: Task | None = None) -> tuple[Figure, dict[str, Any]]:

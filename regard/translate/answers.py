@@ -119,4 +119,4 @@ def _record(translation: Translation) -> dict[str, object]:
 def _pharaoh(translation: Translation) -> str:
     if translation.weights is None:
         return ""
-    return write_pharaoh([argmax_links(translation.weights)]).strip()
+    return write_pharaoh(argmax_links(translation.weights))

@@ -26,9 +26,7 @@ def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
     require_attention(run)
     sentence = task.examples("test")[0].source if text is None else text
     if (count := len(task.source.encode(sentence))) > LONGEST:
-        raise DataError(
-            f"show: the sentence has {count:,} pieces; expected {LONGEST} at most, which can be drawn."
-        )
+        raise DataError(f"show: the sentence has {count:,} pieces; expected at most {LONGEST}, to be drawn.")
     translator = Translator(model, task.source, task.target)
     [[translation]] = translator.translate([sentence], run.config.decode.with_beam(beam))
     if translation.weights is None or not translation.pieces:

@@ -8,12 +8,11 @@ from regard.attention.record import record
 from regard.data.images import Pixels, image_batch, read_image
 from regard.decode.base import evaluating
 from regard.decode.captions import Caption, describe
-from regard.errors import ConfigError
 from regard.models.base import Translating
 from regard.tasks.captions import CaptionTask
 from regard.tasks.picture_classes import PictureClassesTask
 from regard.train.run import Run
-from regard.views.shared import example_number, require_picture, whole_number
+from regard.views.shared import example_number, require_picture
 from regard.viz.pictures import draw_caption
 
 
@@ -31,13 +30,7 @@ def chosen(task: CaptionTask, text: str | None) -> Pixels:
     """The picture that `text` names for `regard show`."""
     if text is not None and not text.isdecimal():
         return read_image(Path(text), side=task.side)
-    number = whole_number(text or "0")
-    count = task.count("test")
-    if number is None or number >= count:
-        raise ConfigError(
-            f"show: `TEXT` has {text}; expected a file or a number below {count}, the test set's."
-        )
-    return task.pictures("test", [number])[0]
+    return task.pictures("test", [example_number(text, task.count("test"), "picture", ", or a file")])[0]
 
 
 def captions(run: Run, pictures: list[Pixels], *, beam: int | None) -> list[Caption]:

@@ -29,9 +29,7 @@ def split_text(text: str) -> tuple[str, str]:
     """The story and the question after it."""
     *told, question = split_story(text) or ("",)
     if not told:
-        raise DataError(
-            "show: the text has one sentence or none; expected a story and, after it, a question."
-        )
+        raise DataError("show: the text has one sentence or none; expected a story, then a question.")
     return "\n".join(told), question
 
 

@@ -29,17 +29,16 @@ def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
     chosen = [class_number(task, text)] * LOOKS if text else list(range(0, K, max(K // LOOKS, 1)))[:LOOKS]
     pictures, _ = draw(model, task, K * ACROSS)
     by_class = pictures.view(ACROSS, K, *pictures.shape[1:]).transpose(0, 1)
-    looks = look(run, chosen) if model.aligner is not None else []
+    looks = look(run, task, chosen) if model.aligner is not None else []
     named = f"{run.folder.name}, step {run.step}"
     draw_samples(by_class, task.classes, looks, title=named, path=out)
     what = f"{K * ACROSS} pictures of {K} classes"
     return what if looks else f"{what}; the generator has no attention"
 
 
-def look(run: Run, classes: list[int]) -> list[Look]:
+def look(run: Run, task: PictureTask, classes: list[int]) -> list[Look]:
     """One picture of each of these classes, with the attention of PLACES in the last attention layer."""
-    task, model = run.task, run.model
-    assert isinstance(task, PictureTask)
+    model = run.model
     assert model.aligner is not None
     device = next(model.parameters()).device
     noise = torch.randn(len(classes), model.config.noise, generator=torch.Generator().manual_seed(2))

@@ -16,7 +16,6 @@ from regard.viz.points import STEPS, Shape, draw_points
 
 SHAPES: dict[str, Shape] = {"sort": "path", "hull": "cycle", "delaunay": "triangles", "tsp": "cycle"}
 LARGEST = 1000  # points of a set: twice the paper's largest
-WIDEST = STEPS  # most points for which the attention is drawn
 
 
 def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
@@ -45,7 +44,7 @@ def draw(task: PointingTask, points: Tensor, found: Pointed, out: Path) -> None:
     require_picture(out, "points")
     weights = found.weights
     # the weights of a model with a dictionary do not point: they are not part of its answer
-    fits = weights is not None and weights.shape[1] == len(points) + 1 and len(points) <= WIDEST
+    fits = weights is not None and weights.shape[1] == len(points) + 1 and len(points) <= STEPS
     draw_points(
         points,
         found.order,

@@ -36,11 +36,11 @@ def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
 
 
 def _lap(batch: BitBatch, model: NTM) -> str:
-    """A note about a tape that is too short for the vectors to keep on it."""
+    """A note if the tape is too short to keep all vectors."""
     read, rows = int((~batch.counted[0]).sum()), model.config.rows
     if read <= rows:
         return ""
-    return f"; {read} vectors were read before the answer, and the tape is a ring of {rows} rows"
+    return f"; {read} vectors were read before the answer, but the tape has only {rows} rows"
 
 
 def draw(out: Path, *, title: str, inputs: torch.Tensor, outputs: torch.Tensor, tape: Tape) -> None:
@@ -74,6 +74,6 @@ def read_shape(task: BitTask, text: str) -> Shape:
         raise ConfigError(f"show: `TEXT` has {text!r}; expected {wanted} as numbers from 1.")
     if math.prod(shape) > LARGEST:
         product = " × ".join(map(str, shape))
-        raise ConfigError(f"show: `TEXT` has {product}; expected {LARGEST} at most, which can be drawn.")
+        raise ConfigError(f"show: `TEXT` has {product}; expected at most {LARGEST}, to be drawn.")
     task.check(shape)
     return shape

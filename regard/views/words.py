@@ -1,15 +1,15 @@
 """A text and what a language model looked back at before each of its words."""
 
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from regard.data.ptb import EOS
-from regard.data.text_windows import StreamBatch, WordStream
+from regard.data.text_windows import WordStream
 from regard.data.tokens import split_words
 from regard.errors import DataError
+from regard.models.memn2n_lm import MemN2NLanguage
 from regard.tasks.language import LanguageTask, read_words
 from regard.train.run import Run
 from regard.views.shared import draw_figure
@@ -17,19 +17,11 @@ from regard.views.shared import draw_figure
 LONGEST = 30  # words that are drawn
 
 
-@runtime_checkable
-class LooksBack(Protocol):
-    """A language model with attention over the words before."""
-
-    def lookback(self, batch: StreamBatch) -> list[tuple[str, Tensor]]:
-        """Named maps (T, C + T - 1): for the first row, each predicted word's weights over the inputs."""
-
-
 def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
     """Draw the weights for each word of the text, or of the test split's first sentence."""
     task, model = run.task, run.model
     assert isinstance(task, LanguageTask)
-    if not isinstance(model, LooksBack):
+    if not isinstance(model, MemN2NLanguage):
         raise DataError(
             f"{run.folder}: model is {run.config.model!r}, which does not look back; nothing can be shown."
         )
@@ -38,7 +30,7 @@ def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
         raise DataError(f"show: the text has {len(words)} words; expected two or more.")
     C, start = task.settings.context, task.words.number(EOS)
     stream = WordStream(task.words.numbers(words), context=C, predict=len(words), start=start)
-    maps = model.lookback(stream.batch([0]).to(next(run.model.parameters()).device))
+    maps = model.lookback(stream.batch([0]).to(next(model.parameters()).device))
     draw([(name, weights[1:, C:].cpu()) for name, weights in maps], words, out)
     return " ".join(words)
 

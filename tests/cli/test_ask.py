@@ -79,7 +79,8 @@ def test_what_cannot_be_asked_is_one_sentence(command, stories, words, tmp_path)
         return outcome.err
 
     assert complaint(stories, "-", "Where is Anna?") == (
-        "regard: ask: the story has no sentences; expected one a line, or several closed by full stops.\n"
+        "regard: ask: the story has no sentences; expected one per line, or several that end with full "
+        "stops.\n"
     )
     missing = (
         'regard: ask: no question is given; expected one after the story, such as "Where is the lamp?".\n'
@@ -108,8 +109,7 @@ def test_a_run_on_stories_is_measured_and_shown(command, stories, tmp_path):
     assert shown.out.startswith("Where is Anna? ")
     alone = command("show", stories, "Where is Anna?", "--out", tmp_path / "b.png")
     assert (
-        alone.err
-        == "regard: show: the text has one sentence or none; expected a story and, after it, a question.\n"
+        alone.err == "regard: show: the text has one sentence or none; expected a story, then a question.\n"
     )
 
 

@@ -103,14 +103,14 @@ caption {run} folder | folder: has no picture
 sample {run} | task is 'reverse'; expected a task of generating pictures.
 sample {run} --out a.gif | expected .png.
 show {run} "" | show: the sentence is empty; expected words.
-show {run} "{long}" | show: the sentence has 1,000 pieces; expected 150 at most, which can be drawn.
+show {run} "{long}" | show: the sentence has 1,000 pieces; expected at most 150, to be drawn.
 show {run} "a b" --out a | `--out` has the ending ''
 show {run} "a b" --out a.en/x.png | a.en: file exists.
-show {tape} 99999999 | show: `TEXT` has 99999999; expected 2000 at most, which can be drawn.
+show {tape} 99999999 | show: `TEXT` has 99999999; expected at most 2000, to be drawn.
 show {tape} {digits} | expected length as numbers from 1.
 show {points} 99999999 | expected a number of points, 1 to 1000.
 show {points} {digits} | expected a number of points, 1 to 1000.
-show {stories} x | expected a story and, after it, a question.
+show {stories} x | expected a story, then a question.
 results nowhere | nowhere: no such folder
 results . --add folder | folder: not a comparison: table.json is missing.
 results --paper x=1 | --paper is given without --add; expected both.

@@ -131,5 +131,5 @@ def test_evaluate_and_show_a_run_that_describes(command, shapes, album, tmp_path
         assert command("show", shapes, text, "--out", out).status == 0
         assert out.read_text().startswith("<?xml")
     assert command("show", shapes, "6", "--out", tmp_path / "a.png").err == (
-        "regard: show: `TEXT` has 6; expected a file or a number below 6, the test set's.\n"
+        "regard: show: `TEXT` has '6'; expected the number of a test picture, 0 to 5, or a file.\n"
     )

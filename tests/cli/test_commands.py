@@ -135,8 +135,8 @@ def test_a_line_too_long_to_translate_is_named_and_the_others_go_on(command, run
     assert outcome.status == 2
     assert outcome.out.splitlines() == [short[0], "", short[1]]
     assert outcome.err == (
-        "regard: line 2: has 50,000 pieces, 50,000 of them without the end of a sentence; expected 400 at "
-        "most. It is left empty.\n"
+        "regard: line 2: has 50,000 pieces, 50,000 of them in one sentence; expected 400 at most. It is left "
+        "empty.\n"
     )
 
 

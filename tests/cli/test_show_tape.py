@@ -48,7 +48,7 @@ def test_the_text_names_the_shape(opened, tmp_path):
 def test_a_sequence_longer_than_the_tape_is_shown_with_a_word(opened, tmp_path):
     assert view(opened, "8", tmp_path / "tape.png", beam=None).endswith(" of 24 bits wrong")
     assert view(opened, "9", tmp_path / "tape.png", beam=None).endswith(
-        " of 27 bits wrong; 10 vectors were read before the answer, and the tape is a ring of 9 rows"
+        " of 27 bits wrong; 10 vectors were read before the answer, but the tape has only 9 rows"
     )
 
 

@@ -251,7 +251,7 @@ def test_numbers_that_are_none_are_an_error():
     model = TableDecoder(6, 0)
     with torch.no_grad():
         model.table.fill_(torch.nan)
-    message = "decode: `model.step` gave log-probabilities that are not numbers"
+    message = "decode: `model.step` returned NaN; expected log-probabilities, finite or -inf"
     with pytest.raises(DataError, match=message):
         beam_search(model, sentences(2), width=2, maximum=3)
     with pytest.raises(DataError, match=message):

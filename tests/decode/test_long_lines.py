@@ -80,7 +80,7 @@ def test_a_line_that_cannot_be_cut_is_refused_and_the_others_go_on():
     found = translate_lines(translator, ["the cat .", long, "a dog ."], GREEDY)
     assert [own[0].text if isinstance(own, list) else own for own in found] == [
         "The cat.",
-        Refused("has 50,000 pieces, 50,000 of them without the end of a sentence; expected 400 at most."),
+        Refused("has 50,000 pieces, 50,000 of them in one sentence; expected 400 at most."),
         "A dog.",
     ]
 

@@ -111,7 +111,9 @@ def test_limits_log_probabilities_and_attention_hold_for_every_sample():
 
 
 def test_a_generator_for_each_sentence_or_one():
-    with pytest.raises(ConfigError, match=r"sample: `generator` has 1 items; expected 2, one a sentence."):
+    with pytest.raises(
+        ConfigError, match=r"sample: `generator` has 1 items; expected 2, one for each sentence."
+    ):
         sample(TableDecoder(9, 0), sentences(1, 2), maximum=3, generator=generators(1))
 
 
@@ -121,7 +123,7 @@ def test_a_generator_for_each_sentence_or_one():
         ({"count": 0}, "sample: `count` has 0; expected 1 or more."),
         (
             {"temperature": 0.0},
-            "sample: `temperature` has 0.0; expected more than 0. For the limit use greedy",
+            "sample: `temperature` has 0.0; expected more than 0. For 0, use greedy",
         ),
         ({"top_k": -1}, "sample: `top_k` has -1; expected 0"),
         ({"top_p": 0.0}, "sample: `top_p` has 0.0; expected more than 0, at most 1."),

@@ -138,7 +138,7 @@ def test_a_model_without_attention_teaches_no_dictionary():
     model = Diagonal(9)
     model.aligner = None
     with pytest.raises(
-        DataError, match=r"^dictionary: the model has no attention; expected one that aligns\.$"
+        DataError, match=r"^dictionary: the model has no attention; expected one with attention\.$"
     ):
         learn_dictionary(model, Pairs())
 

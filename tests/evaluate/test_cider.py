@@ -69,5 +69,5 @@ def test_repeating_a_word_gains_nothing():
 
 
 def test_other_numbers_of_lines_are_an_error():
-    with pytest.raises(DataError, match=r"^cider: `captions` has 1 lines and `references` 0; expected"):
+    with pytest.raises(DataError, match=r"^cider: `references` has 0 lines; expected 1, as `captions`\.$"):
         cider(["a"], [])

@@ -113,7 +113,7 @@ def test_a_question_of_the_task_is_answered_as_in_a_batch(task):
 def test_a_story_or_a_question_without_words_is_refused(task):
     model = MemN2N(MemN2NConfig(**task.sizes(), embedding=8))
     with pytest.raises(
-        DataError, match=r"^ask: the story has no sentences; expected one a line, or several closed"
+        DataError, match=r"^ask: the story has no sentences; expected one per line, or several that end"
     ):
         ask(model, task, " \n . \n", "Where is Anna?")
     with pytest.raises(

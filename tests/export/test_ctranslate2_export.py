@@ -242,7 +242,9 @@ def test_a_sentence_beyond_the_positions_is_refused(exported):
     record = json.loads((exported / "export.json").read_text())
     assert record["longest"] == 2048
     _, translator = open_export(exported)
-    with pytest.raises(DataError, match="a sentence has 2101 pieces, its end counted; expected 2048 at most"):
+    with pytest.raises(
+        DataError, match="a sentence has 2101 pieces, including its end; expected at most 2048"
+    ):
         translator.translate(["a " * 2100])
 
 

@@ -127,13 +127,13 @@ def test_the_model_that_is_exported_stays_as_it_was():
     [
         (
             lambda: transformer(restricted=2),
-            "export to onnx: `restricted` has 2; expected 0, since the step's graph sees all that was "
-            "written.",
+            "export to onnx: `restricted` has 2; expected 0, because the exported step attends to all "
+            "earlier words.",
         ),
         (
             lambda: luong(attention=AttentionConfig("dot", window="local-monotonic")),
             "export to onnx: `attention.window` has 'local-monotonic'; expected 'global' or "
-            "'local-predictive', since the step's graph does not count its steps.",
+            "'local-predictive', because the exported step does not know its number.",
         ),
         (
             lambda: rnnsearch(attention=AttentionConfig("coverage", hidden=4)),

@@ -126,6 +126,19 @@ def test_constants_are_no_parameters_and_are_not_saved():
     assert "first_cells" in NTM(NTMConfig(**SIZES, learnt=("memory",))).state_dict()
 
 
+def test_a_memory_of_random_values_is_learnt():
+    model = NTM(NTMConfig(**SIZES, learnt=("memory",), memory_std=0.5, blank=2.0))
+    assert isinstance(model.first_cells, torch.nn.Parameter)
+    cells = model.first_cells.detach()
+    assert 0.25 < float(cells.std()) < 0.75
+    assert 1.5 < float(cells.mean()) < 2.5
+    message = (
+        r"^ntm: `memory_std` has 0\.5 with a constant memory; expected 'memory' in `learnt`, so that the"
+    )
+    with pytest.raises(ConfigError, match=message):
+        NTM(NTMConfig(**SIZES, memory_std=0.5))
+
+
 def test_a_sequence_longer_than_the_memory_runs_and_stays_finite():
     model = NTM(NTMConfig(**SIZES))
     given = batch(L=30)  # 61 steps on nine rows

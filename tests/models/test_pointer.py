@@ -153,7 +153,7 @@ def test_a_pointer_takes_more_points_than_it_ever_saw_and_a_dictionary_refuses_t
         with pytest.raises(
             DataError,
             match=rf"^point-{'seq2seq' if name == 'plain' else name}: `source` has sets of 20 points; "
-            r"expected at most 6, the size of the dictionary. A pointer network has none.$",
+            r"expected at most 6, the size of the dictionary. A pointer network has no such limit.$",
         ):
             MODELS[name]()(own_batch([points]))
 

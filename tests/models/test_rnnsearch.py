@@ -127,7 +127,7 @@ def test_with_neighbours_a_context_is_made_of_words_and_little_about_what_stands
     seen = torch.arange(words.shape[1]) < batch().source_lengths[:, None]
     expected = torch.cat([words, annotations @ model.narrow.weight.mT], -1)
     torch.testing.assert_close(state.source.values[seen], expected[seen])
-    with pytest.raises(ConfigError, match="`neighbours` is for one head"):
+    with pytest.raises(ConfigError, match="`neighbours` has 2 with several heads; expected one head"):
         RNNsearch(config(neighbours=2, heads=2))
 
 

@@ -46,7 +46,7 @@ PAIR = {"vocab": 9, "classes": 3}
             SAGANConfig,
             {"classes": 5, "side": 16},
             {"rate": -1.0},
-            "sagan: `rate` has -1.0; expected more than 0.",
+            "sagan: `rate` has -1.0; expected a finite number above 0.",
         ),
         (DecomposableConfig, PAIR, {"hidden": 0}, "decomposable: `hidden` has 0; {more}"),
         (DecomposableConfig, PAIR, {"dropout": float("nan")}, "decomposable: `dropout` has nan; {share}"),

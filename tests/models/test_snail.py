@@ -116,12 +116,10 @@ def test_without_convolutions_the_order_of_the_examples_says_nothing():
 
 
 def test_what_is_wrong_is_said():
-    message = (
-        r"^snail: `attention` and `convolutions` have false; expected one of them, or the query is named"
-    )
+    message = r"^snail: `attention` and `convolutions` are both false; expected one of them to be true\."
     with pytest.raises(ConfigError, match=message):
         small(attention=False, convolutions=False)
-    message = r"^snail: `keys` has 2 sizes and `values` 3; expected one of each for every attention block"
+    message = r"^snail: `keys` has 2 sizes and `values` 3; expected the same number, two or more"
     with pytest.raises(ConfigError, match=message):
         small(keys=(8, 8))
     batch = episodes()

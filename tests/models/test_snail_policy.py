@@ -75,6 +75,8 @@ def test_the_sizes_are_the_paper_s():
 
 
 def test_a_policy_without_both_kinds_of_blocks_is_refused():
-    message = r"^snail-policy: `attention` and `convolutions` have false; expected one of them, or the policy"
+    message = (
+        r"^snail-policy: `attention` and `convolutions` are both false; expected one of them to be true\."
+    )
     with pytest.raises(ConfigError, match=message):
         SNAILPolicyConfig(inputs=3, actions=2, steps=4, attention=False, convolutions=False)

@@ -397,7 +397,7 @@ def test_a_long_text_is_translated_by_sentences_and_one_without_an_end_is_refuse
     once = system.translate("The cat sleeps.", beam=1)
     found = system.translate("The cat sleeps. " * 101, beam=1)
     assert found.text == " ".join([once.text] * 101)
-    with pytest.raises(DataError, match=r"^translate: text 1 has 500 pieces, 500 of them without the end of"):
+    with pytest.raises(DataError, match=r"^translate: text 1 has 500 pieces, 500 of them in one sentence"):
         system.translate(["The cat.", "cat " * 500])
 
 
