@@ -77,8 +77,8 @@ def tops_kernel(
     tops += (line * T + t[:, None]) * chunks
     end, whole = S, S // BLOCK_S * BLOCK_S
     if CAUSAL:
-        end = tl.minimum(S, (tl.program_id(0) + 1) * BLOCK_T + offset)
-        whole = tl.minimum(S, tl.program_id(0) * BLOCK_T + offset + 1) // BLOCK_S * BLOCK_S
+        end = tl.maximum(0, tl.minimum(S, (tl.program_id(0) + 1) * BLOCK_T + offset))
+        whole = tl.maximum(0, tl.minimum(S, tl.program_id(0) * BLOCK_T + offset + 1)) // BLOCK_S * BLOCK_S
     if MASKED:
         whole = 0
     for start in range(0, whole, BLOCK_S):
