@@ -5,8 +5,7 @@ Chunks are CHUNK consecutive source positions: tops (lines, chunks) has the larg
 includes a factor of log2 e, since the device computes powers of two. Products are compared unscaled, and in
 the power scaling is fused with the difference.
 """
-# mypy: disable-error-code="import-untyped, import-not-found, no-untyped-def"
-# mypy: disable-error-code="no-untyped-call, untyped-decorator"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
 
 import triton
 import triton.language as tl

@@ -7,8 +7,7 @@ loop. Four features share a reciprocal, with p = x₁x₂, q = x₃x₄:
 
     1/x₁ + 1/x₂ + 1/x₃ + 1/x₄ = ((x₁ + x₂) q + (x₃ + x₄) p) / (p q)
 """
-# mypy: disable-error-code="import-untyped, import-not-found, no-untyped-def"
-# mypy: disable-error-code="no-untyped-call, untyped-decorator"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
 
 import triton
 import triton.language as tl

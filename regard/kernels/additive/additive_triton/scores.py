@@ -7,8 +7,7 @@ In half precision a tile is stored as 2^(e - the largest e of its row), e in uni
 the values, together with that maximum and the sum; `mix_kernel` combines the tiles of a row. In float32 the
 scores themselves are stored, `softmax_kernel` follows, and the product is left to the caller.
 """
-# mypy: disable-error-code="import-untyped, import-not-found, no-untyped-def"
-# mypy: disable-error-code="no-untyped-call, untyped-decorator"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
 
 import triton
 import triton.language as tl
