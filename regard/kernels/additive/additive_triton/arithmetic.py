@@ -116,12 +116,6 @@ def add_quotients(total, a1, a2, a3, a4, b1, b2, b3, b4, c1, c2, c3, c4, SASS: t
 
 
 @triton.jit
-def from_sum(a, b, SASS: tl.constexpr):
-    """r = 1 / (1 + e^{2(a + b)}), with the sum formed first."""
-    return sigmoid(a + b, SASS)
-
-
-@triton.jit
 def sigmoid(x, SASS: tl.constexpr):
     """1 / (1 + e^{2x}); at e^{2·40} it is saturated and does not overflow yet."""
     x = tl.minimum(x, 40.0, propagate_nan=tl.PropagateNan.ALL)

@@ -16,12 +16,12 @@ from regard.kernels.additive.additive_triton.arithmetic import (
     LIMIT,
     LOG2E,
     add_quotients,
-    from_sum,
     halves,
     is_shown,
     load_four,
     load_one,
     power_of_two,
+    sigmoid,
 )
 from regard.kernels.additive.additive_triton.expand import SPAN
 
@@ -167,7 +167,7 @@ def scores_kernel(
                 e = sums(given_a, given_b, weights, D, RT, RS, WT, WS, SASS)
             else:
                 for d in range(0, D):
-                    r = from_sum(load_one(given_a + d, SASS), load_one(given_b + d, SASS), SASS)
+                    r = sigmoid(load_one(given_a + d, SASS) + load_one(given_b + d, SASS), SASS)
                     e += tl.load(weights + d) * r
 
     shown = is_shown(
