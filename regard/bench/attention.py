@@ -79,7 +79,7 @@ def measure(
         try:
             report.looks += looks(plan, mechanism, grown)
         except Exception as error:
-            say(f"{mechanism.name}: asked for its largest weights, it {failure(error)}")
+            say(f"{mechanism.name}, largest weights: {failure(error)}")
         say(f"{mechanism.name}: measured up to {max(plan.lengths)} positions, or as far as it goes")
     keep(report)
     report.rows += rows(plan, others, say, until=end)
@@ -117,7 +117,7 @@ def rows(
     for mechanism in mechanisms:
         for training in plan.passes:
             if time.perf_counter() > until:
-                say(f"{mechanism.name}: the deadline came")
+                say(f"{mechanism.name}: the deadline has passed")
                 continue
             found.append(compare(plan, mechanism, training=training))
             say(line(found[-1]))

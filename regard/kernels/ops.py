@@ -110,7 +110,7 @@ def _lazy(path: str) -> Callable[..., Any]:
 
 def _of_a_gradient(ctx: Any, *gradients: Any) -> None:
     raise KernelRefused(
-        "a fused kernel has no gradient of its gradient; expected one backward pass. "
+        "a fused kernel has no second derivative; expected one backward pass. "
         "`Attention(…, kernel='reference')` can be differentiated again."
     )
 

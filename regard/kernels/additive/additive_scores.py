@@ -78,7 +78,7 @@ class AdditiveLook:
             return "the scores are products"
         query, keys = form.query, form.keys
         if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in form):
-            return "gradients are wanted"
+            return "gradients are needed"
         if query.device != keys.device or query.device.type not in ("cpu", "cuda"):
             return f"the tensors are on {query.device.type} and {keys.device.type}"
         if any(x is not None and x.dtype not in DTYPES for x in form):

@@ -57,17 +57,17 @@ class AdditiveStepCPU(Kernel):
             return "the graph is being compiled"
         (a, b, v, W), float32 = additive(call), torch.float32
         if not a.dtype is keys.dtype is values.dtype is v.dtype is float32 or query.dtype is not float32:
-            return "not all is float32, or autocast is on"
+            return "not every tensor is float32, or autocast is on"
         if query.shape[-2] > TRAINED and _is_trained(a, b, values, v, W):
-            return f"gradients are wanted of more than {TRAINED} queries"
+            return f"gradients are needed for more than {TRAINED} queries"
         if b is not keys:
             return "the score changes its keys at every call"
         if mask.dense is not None:
             return "the mask has a dense part"
         if keys.shape[-1] % 4 or 0 in (query.numel(), keys.numel(), values.numel()):
-            return "the loops take features by fours, and something to attend to"
+            return "the number of features is not a multiple of four, or there is nothing to attend to"
         if mask.lengths is not None and mask.lengths.shape[0] not in (1, *query.shape[:-2][:1]):
-            return "there are not as many lengths as rows"
+            return "the number of lengths differs from the number of rows"
         return None if compiled() is not None else "there is no C++ compiler"
 
     def run(self, call: Call) -> Fused:

@@ -92,7 +92,7 @@ class NTMKernel:
         if x.is_cuda:
             return ntm_cuda.refuses(call.rows, call.width, call.heads)
         if torch.compiler.is_compiling() or type(x) not in PLAIN:
-            return "a compiled graph or a subclass of tensors is at work, which the loops of a CPU do not know"
+            return "the call is compiled, or its input is a subclass of Tensor"
         return None if ntm_cpu.compiled() is not None else NO_COMPILER
 
     def run(self, call: Sequence) -> Tensor:

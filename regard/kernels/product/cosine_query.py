@@ -39,7 +39,7 @@ class CosineQuery:
     def refuses(self, call: tuple[CosineScore, Tensor]) -> str | None:
         score, query = call
         if not query.is_cuda or query.dtype not in HALF:
-            return f"the query is {query.dtype} on {query.device.type}, this is for half precision on cuda"
+            return f"the query is {query.dtype} on {query.device.type}, not half precision on cuda"
         if torch.compiler.is_compiling():
             return "the graph is being compiled"
         if not 0 < query.shape[-1] <= WIDEST or query.numel() == 0:

@@ -45,7 +45,7 @@ class ProductWeightsCUDA:
 
     def refuses(self, call: Products) -> str | None:
         if call.query.dtype not in HALF:
-            return "the query is not in half precision, for which the tensor cores would round"
+            return "the query is not in half precision, so tensor cores would round it"
         if math.prod(call.query.shape[:-2]) > LAUNCHED:
             return f"more than {LAUNCHED} rows of sources"
         return _refuses(call)
@@ -105,15 +105,15 @@ def _refuses(call: Products) -> str | None:
     if not query.is_cuda:
         return f"the query is on {query.device.type}, this kernel is for cuda"
     if torch.is_grad_enabled() and (query.requires_grad or keys.requires_grad):
-        return "gradients are wanted"
+        return "gradients are needed"
     if torch.compiler.is_compiling():
-        return "a compiled graph is made"
+        return "the graph is being compiled"
     if query.dtype != keys.dtype or query.dtype == torch.float64:
         return "dtypes differ, or are float64"
     if query.ndim > 4 or not 0 < query.shape[-1] <= WIDEST:
         return f"more than {WIDEST} features or two leading axes"
     if call.mask.window is not None or has_rows(call.mask):
-        return "the mask has a window, or something else for each query"
+        return "the mask has a window, or differs for each query"
     return triton_missing()
 
 

@@ -56,7 +56,7 @@ class _OfTwo(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None, None]:
         if torch.is_grad_enabled():  # create_graph=True
-            raise KernelRefused("cross-entropy has no gradient of its gradient; expected one backward pass.")
+            raise KernelRefused("cross-entropy has no second derivative; expected one backward pass.")
         (grad,) = ctx.saved_tensors
         return (grad * upstream).to(ctx.dtype), None, None, None
 
@@ -105,7 +105,7 @@ class CrossEntropyOfTwo:
     def refuses(self, call: tuple[Any, ...]) -> str | None:
         scores: Tensor = call[0]
         if not scores.is_cuda or scores.dtype not in (torch.float32, *HALF):
-            return f"scores are {scores.dtype} on {scores.device.type}, this is for half and single on cuda"
+            return f"scores are {scores.dtype} on {scores.device.type}, not half or single precision on cuda"
         return triton_missing()
 
     def run(self, call: tuple[Any, ...]) -> Found:
