@@ -56,15 +56,6 @@ def parts(given: Products, pairs: int) -> Iterator[tuple[Block, Part]]:
         yield block, (q[block], k[block.items], values[block.items], hidden, given.scale)
 
 
-def full_scores(q: Tensor, k: Tensor, hidden: Tensor | None) -> Tensor:
-    """q kᵀ in float32, -inf where hidden.
-
-    Half-precision factors are not upcast, since their products are exact in float32.
-    """
-    scores = full_product(q, k.mT)
-    return scores if hidden is None else scores.masked_fill_(hidden, -torch.inf)
-
-
 def full_product(x: Tensor, y: Tensor) -> Tensor:
     """x @ y, accumulated and returned in float32."""
     if x.is_cuda and x.dtype in HALF and x.dtype == y.dtype:
