@@ -133,7 +133,7 @@ def test_a_look_asks_a_fused_call_for_its_largest_weights():
 def test_an_exponent_is_the_power_of_the_length():
     lengths = [64, 128, 256, 512, 1024]
     assert exponent(lengths, [3 * n**2 for n in lengths]) == pytest.approx(2.0)
-    assert exponent(lengths, [9, 9, *(0.5 * n for n in lengths[2:])], fitted=3) == pytest.approx(1.0)
+    assert exponent(lengths, [9, *(0.5 * n for n in lengths[1:])]) == pytest.approx(1.0)
     assert exponent([64], [1.0]) is None
 
 
