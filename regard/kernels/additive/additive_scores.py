@@ -29,7 +29,7 @@ from regard.kernels.compiler import triton_missing
 from regard.kernels.ops import once
 from regard.kernels.product.blocks import cells
 from regard.kernels.product.products import hidden_pairs
-from regard.kernels.shapes import flat, leading, number
+from regard.kernels.shapes import LAUNCHED, fits_launch, flat, leading, number
 
 
 @card(
@@ -88,6 +88,8 @@ class AdditiveLook:
         numbers = prod(leading(query, keys)) * query.shape[-2] * prod(keys.shape[-2:])
         if numbers < SMALL:
             return f"the largest tensor has {numbers} numbers, fewer than {SMALL}, which gain nothing"
+        if query.is_cuda and not fits_launch(query, keys):
+            return f"more than {LAUNCHED} rows of sources"
         return triton_missing() if query.is_cuda else None
 
     def run(self, form: Form) -> Tensor:

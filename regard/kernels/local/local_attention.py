@@ -38,7 +38,7 @@ from regard.kernels.local import local_cpu, local_cuda, local_rows_cuda
 from regard.kernels.ops import operator
 from regard.kernels.product.blocks import cells
 from regard.kernels.product.products import HALF_OR_SINGLE, refuses_weights
-from regard.kernels.shapes import flat, leading, number, refuses_lengths
+from regard.kernels.shapes import fits_launch, flat, leading, number, refuses_lengths
 
 CELLS = 2**22  # elements of gathered slices, and of scores, in memory at a time; 16 times as many on a GPU
 LEAST = 4  # a source shorter than so many bands is not worth gathering,
@@ -184,6 +184,7 @@ def _by_rows(call: Call) -> bool:
         call.query.is_cuda
         and isinstance(call.window, LocalMonotonic | LocalPredictive)
         and _band(call) <= local_rows_cuda.WIDEST
+        and fits_launch(call.query, call.source.keys, call.source.values)
         and not torch.compiler.is_compiling()
         and triton_missing() is None
     )

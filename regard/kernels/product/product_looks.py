@@ -24,7 +24,7 @@ from regard.attention.numerics import HALF
 from regard.kernels.compiler import triton_missing
 from regard.kernels.launching import launch
 from regard.kernels.product.products import has_rows, row_mask
-from regard.kernels.shapes import four_axes, side_by_side
+from regard.kernels.shapes import LAUNCHED, fits_launch, four_axes, side_by_side
 from regard.kernels.tuning import power_of_two
 
 WIDEST = 256  # features that a program holds
@@ -32,7 +32,6 @@ MOST = 16  # weights per row
 LONGEST = 2**17  # source positions: a program loads all groups of a row
 CHUNK = 16  # as in product_top_triton.py
 BYTES = 2**30  # for the maxima of groups, at a time
-LAUNCHED = 2**16 - 1  # most items of a launch
 WEIGHTS = (128, 64, 8)  # rows and columns of a tile of scores, and its warps
 TOP = (64, 128, 4)
 PICKING = 1  # warps that pick from a row
@@ -46,7 +45,7 @@ class ProductWeightsCUDA:
     def refuses(self, call: Products) -> str | None:
         if call.query.dtype not in HALF:
             return "the query is not in half precision, so tensor cores would round it"
-        if math.prod(call.query.shape[:-2]) > LAUNCHED:
+        if not fits_launch(call.query):
             return f"more than {LAUNCHED} rows of sources"
         return _refuses(call)
 
