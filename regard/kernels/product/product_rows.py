@@ -35,8 +35,7 @@ def products_of(call: Call) -> Products:
     form, values = product(call), call.source.values
     lead = leading(form.query, form.keys, values)
     q, k, v = flattened(lead, form.query, form.keys, values)
-    lengths, dense, left, right, offset, _ = facts(call, lead)
-    return Products(q, k, v, lengths, dense, left, right, offset, form.scale)
+    return Products(q, k, v, *facts(call, lead)[:5], form.scale)
 
 
 def flattened(lead: tuple[int, ...], *tensors: Tensor) -> tuple[Tensor, ...]:
