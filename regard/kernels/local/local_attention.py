@@ -137,7 +137,7 @@ class LocalKernel(Kernel):
             facts = local_cuda.facts_of(call, scale)
             length = S if mask.is_trivial else _ends(*bounds(mask, T, S, query.device))
             p = _centres(call, lead, length) if predicted else None
-            context = local_rows_cuda.attended(*given, p, facts, min(S, band))
+            context = local_rows_cuda.Rows.apply(*given, p, facts, min(S, band))  # type: ignore[no-untyped-call]
             return context.reshape(*lead, *context.shape[-2:])
         low, high = bounds(mask, T, S, query.device)
         length, p, half = _ends(low, high), None, 0
