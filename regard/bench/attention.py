@@ -63,7 +63,8 @@ def measure(
     settle(plan.device)
     if plan.device == "cuda" and any(m.score == "additive" for m in plan.mechanisms):
         report.ceiling, report.ceiling_from = ceiling()
-    fused = [mechanism for mechanism in plan.mechanisms if has_kernel(plan, mechanism)]
+    problems = (make(mechanism, plan.size, plan.device, plan.dtype) for mechanism in plan.mechanisms)
+    fused = [problem.mechanism for problem in problems if problem.fused()[0] is not None]
     others = [mechanism for mechanism in plan.mechanisms if mechanism not in fused]
     report.rows += rows(plan, fused, say, until=inf)
     for row, rival in contests(report.rows):
@@ -121,11 +122,6 @@ def rows(
             found.append(compare(plan, mechanism, training=training))
             say(line(found[-1]))
     return found
-
-
-def has_kernel(plan: Plan, mechanism: Mechanism) -> bool:
-    """Whether a kernel runs the mechanism."""
-    return make(mechanism, plan.size, plan.device, plan.dtype).fused()[0] is not None
 
 
 def ceiling() -> tuple[float | None, str]:
