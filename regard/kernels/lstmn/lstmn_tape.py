@@ -223,10 +223,8 @@ class _Tapes(torch.autograd.Function):
         grad_keys = (slopes[..., None] - curved).mul_(v)
         grad_W_h = grad_keys.flatten(0, 1).mT @ tapes[..., :n].flatten(0, 1)
         grad_projected = grad_given.clone()
-        grad_projected[1:, :, 4 * n :], grad_projected[0, :, 4 * n :] = (
-            grad_given[:-1, :, 4 * n :],
-            grad_first,
-        )
+        grad_projected[1:, :, 4 * n :] = grad_given[:-1, :, 4 * n :]
+        grad_projected[0, :, 4 * n :] = grad_first
         grad_b_h = grad_keys.sum((0, 1))
         return grad_projected.transpose(0, 1), grad_U, grad_W_h, grad_b_h, grad_v, grad_newest, None
 
