@@ -327,16 +327,9 @@ def slices(band: Band) -> Iterator[Slices]:
             if centre is not None:
                 distance = (index - centre).unsqueeze(-2)  # (n, m, 1, W)
                 visible = visible & (distance.abs() <= half)
-            yield Slices(
-                rows_of,
-                rows,
-                _blocked(upcast(q[rows_of, rows]), block),
-                _gathered(k[rows_of], index),
-                _gathered(values[rows_of], index),
-                index,
-                visible,
-                distance,
-            )
+            queries = _blocked(upcast(q[rows_of, rows]), block)
+            own_keys, own_values = (_gathered(x[rows_of], index) for x in (k, values))
+            yield Slices(rows_of, rows, queries, own_keys, own_values, index, visible, distance)
 
 
 def _weights(s: Slices, band: Band) -> Weights:
