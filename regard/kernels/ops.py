@@ -10,6 +10,7 @@ see one opaque operator with a known shape and gradient. Each family declares it
     regard::local               attention inside a band: the context
     regard::sparsemax           the weights of rows of scores, float32
     regard::sparsemax_product   attention with a product and sparsemax: context and weights
+    regard::sparsemax_long      the same in blocks of rows: the context
 
 An implementation is imported when it first runs. Second derivatives are not defined: they raise.
 """
