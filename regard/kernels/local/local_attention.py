@@ -184,8 +184,8 @@ def _by_rows(call: Call) -> bool:
         call.query.is_cuda
         and isinstance(call.window, LocalMonotonic | LocalPredictive)
         and _band(call) <= local_rows_cuda.WIDEST
-        and fits_launch(call.query, call.source.keys, call.source.values)
         and not torch.compiler.is_compiling()
+        and fits_launch(call.query, call.source.keys, call.source.values)
         and triton_missing() is None
     )
 

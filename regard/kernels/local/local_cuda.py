@@ -57,8 +57,8 @@ def takes(call: Call) -> bool:
         and call.source.keys.dtype is call.source.values.dtype
         and 0 not in (call.query.shape[-2], call.source.S)
         and widest <= WIDEST
-        and fits_launch(call.query, call.source.keys, call.source.values)
         and not torch.compiler.is_compiling()
+        and fits_launch(call.query, call.source.keys, call.source.values)
         and triton_missing() is None
     )
 
