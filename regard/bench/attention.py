@@ -25,7 +25,6 @@ from regard.bench.preparing import failure, prepared
 from regard.bench.problems import Mechanism, make
 from regard.bench.row import Row, compare, contests, measure_rival
 
-CEILING = 7.60e12  # elements a second on an H200 with operands in registers, as measured for the kernel page
 WARM_UP = 0.5  # seconds of work before measuring on a GPU
 
 
@@ -64,7 +63,8 @@ def measure(
     settle(plan.device)
     if plan.device == "cuda" and any(m.score == "additive" for m in plan.mechanisms):
         report.ceiling, report.ceiling_from = ceiling()
-    fused = [mechanism for mechanism in plan.mechanisms if has_kernel(plan, mechanism)]
+    problems = (make(mechanism, plan.size, plan.device, plan.dtype) for mechanism in plan.mechanisms)
+    fused = [problem.mechanism for problem in problems if problem.fused()[0] is not None]
     others = [mechanism for mechanism in plan.mechanisms if mechanism not in fused]
     report.rows += rows(plan, fused, say, until=inf)
     for row, rival in contests(report.rows):
@@ -79,7 +79,7 @@ def measure(
         try:
             report.looks += looks(plan, mechanism, grown)
         except Exception as error:
-            say(f"{mechanism.name}: asked for its largest weights, it {failure(error)}")
+            say(f"{mechanism.name}, largest weights: {failure(error)}")
         say(f"{mechanism.name}: measured up to {max(plan.lengths)} positions, or as far as it goes")
     keep(report)
     report.rows += rows(plan, others, say, until=end)
@@ -117,27 +117,20 @@ def rows(
     for mechanism in mechanisms:
         for training in plan.passes:
             if time.perf_counter() > until:
-                say(f"{mechanism.name}: the deadline came")
+                say(f"{mechanism.name}: the deadline has passed")
                 continue
             found.append(compare(plan, mechanism, training=training))
             say(line(found[-1]))
     return found
 
 
-def has_kernel(plan: Plan, mechanism: Mechanism) -> bool:
-    """Whether a kernel runs the mechanism."""
-    return make(mechanism, plan.size, plan.device, plan.dtype).fused()[0] is not None
-
-
 def ceiling() -> tuple[float | None, str]:
-    """Elements a second, measured on this GPU; if that fails on an H200, the figure of the kernel page."""
+    """Elements a second, measured on this GPU, or None and why that failed."""
     try:
         from regard.bench.ceiling import elements_per_second
 
         return elements_per_second(), "measured in this run"
     except Exception as error:
-        if "H200" in torch.cuda.get_device_name():
-            return CEILING, f"measured earlier on an H200 ({failure(error)})"
         return None, failure(error)
 
 
@@ -150,5 +143,5 @@ def line(row: Row) -> str:
     assert row.parity is not None
     return (
         f"{row.mechanism.name}, {row.what}: {row.kernel}, {row.against['reference']:.1f} times as fast as "
-        f"the reference; error {row.parity.largest:.2f} times its"
+        f"the reference, with {row.parity.largest:.2f} times its error"
     )

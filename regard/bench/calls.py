@@ -179,15 +179,11 @@ ON_GPU = tuple(
 
 
 def measure(
-    device: str,
-    *,
-    budget: float = 0.5,
-    contests: tuple[Contest, ...] | None = None,
-    say: Callable[[str], None] = lambda line: None,
+    device: str, *, budget: float = 0.5, say: Callable[[str], None] = lambda line: None
 ) -> list[Cost]:
     """Every call for this device: compare outputs, then time, about `budget` seconds for each side."""
     found = []
-    for contest in contests or (ON_GPU if device == "cuda" else ON_CPU):
+    for contest in ON_GPU if device == "cuda" else ON_CPU:
         torch.manual_seed(0)
         with torch.set_grad_enabled(contest.training):
             cost = compare(contest, device, budget)

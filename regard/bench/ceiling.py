@@ -3,7 +3,7 @@
 Operands stay in registers, and each turn is the arithmetic of the kernel's inner loop: four features share a
 reciprocal. The result of a turn is an operand of the next, so that the compiler cannot remove or hoist any.
 """
-# mypy: disable-error-code="import-untyped, import-not-found, no-untyped-def, untyped-decorator"
+# mypy: disable-error-code="no-untyped-def, untyped-decorator"
 
 import torch
 import triton

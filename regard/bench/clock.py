@@ -121,10 +121,10 @@ def _without_messages() -> Iterator[None]:
         os.close(nowhere)
 
 
-def exponent(lengths: Sequence[int], values: Sequence[float], fitted: int = FITTED) -> float | None:
+def exponent(lengths: Sequence[int], values: Sequence[float]) -> float | None:
     """The exponent of the length in the values: the slope of the last points on a log-log scale."""
-    if len(lengths) < 2 or min(values[-fitted:]) <= 0:
+    if len(lengths) < 2 or min(values[-FITTED:]) <= 0:
         return None
-    x = [math.log(n) for n in lengths[-fitted:]]
-    y = [math.log(v) for v in values[-fitted:]]
+    x = [math.log(n) for n in lengths[-FITTED:]]
+    y = [math.log(v) for v in values[-FITTED:]]
     return statistics.linear_regression(x, y).slope

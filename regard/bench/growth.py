@@ -115,5 +115,5 @@ def foreseen(plan: Plan, series: Growth, N: int, until: float) -> str:
     if seconds > plan.longest:
         return f"a call at {N} positions would take about {seconds:.0f} s"
     if time.perf_counter() + 4 * seconds > until:
-        return "the deadline came"
+        return "the deadline has passed"
     return ""

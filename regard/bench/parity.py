@@ -49,4 +49,4 @@ def apart(found: Tensor, expected: Tensor) -> str | None:
     error = (norm(found.double() - expected.double()) / norm(expected.double()).clamp_min(1e-30)).item()
     if error <= torch.finfo(expected.dtype).eps ** 0.5:
         return None
-    return f"other numbers: {100 * error:.2g} % away from the reference"
+    return f"wrong result: {100 * error:.2g} % away from the reference"

@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import product
 from multiprocessing import TimeoutError, get_context
 from typing import Any
 
@@ -46,15 +47,14 @@ def prepared(plan: Plan, say: Callable[[str], None]) -> dict[Contest, str]:
 
 def compiled_contests(plan: Plan) -> list[Contest]:
     """All measurements that need torch.compile, in order of interest."""
-    found: list[tuple[bool, Contest]] = []
-    for mechanism in plan.mechanisms:
-        problem = make(mechanism, replace(plan.size, B=1), plan.device, plan.dtype)
-        without = problem.fused()[0] is None
-        rivals = [r for r in RIVALS if r.compiles and r.name in plan.rivals and r.applies(problem)]
-        for training in plan.passes:
-            able = [rival for rival in rivals if rival.refuses(problem, training) is None]
-            found += [(without, (mechanism, training, rival.name)) for rival in able]
-    return [contest for _, contest in sorted(found, key=lambda pair: pair[0])]
+    problems = [make(m, replace(plan.size, B=1), plan.device, plan.dtype) for m in plan.mechanisms]
+    problems.sort(key=lambda problem: problem.fused()[0] is None)
+    rivals = [rival for rival in RIVALS if rival.compiles and rival.name in plan.rivals]
+    return [
+        (problem.mechanism, training, rival.name)
+        for problem, training, rival in product(problems, plan.passes, rivals)
+        if rival.applies(problem) and rival.refuses(problem, training) is None
+    ]
 
 
 def compile_one(plan: Plan, mechanism: Mechanism, training: bool, name: str) -> None:

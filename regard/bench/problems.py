@@ -21,7 +21,6 @@ from torch import Tensor
 from regard import catalog
 from regard.attention.compose import Attention
 from regard.attention.config import AttentionConfig
-from regard.attention.dispatch import Call, choose_kernel
 from regard.attention.history import History
 from regard.attention.scores.base import HistoryScore
 from regard.attention.source import Source
@@ -181,14 +180,8 @@ class Problem:
 
     def fused(self) -> tuple[str | None, str]:
         """The kernel that runs it, and how it was chosen or why there is none."""
-        parts = self.parts
-        call = Call(
-            self.query, self.source, parts.score, parts.normalizer, parts.window, self.history, dropout=0.0
-        )
-        found = choose_kernel(call)
-        if found is not None:
-            return found.name, "auto"
-        return None, self.attention("auto").explain(self.query, self.source, history=self.history).why
+        found = self.attention("auto").explain(self.query, self.source, history=self.history)
+        return (None, found.why) if found.kernel == "reference" else (found.kernel, "auto")
 
 
 def make(mechanism: Mechanism, size: Size, device: str, dtype: torch.dtype, *, seed: int = 0) -> Problem:

@@ -138,7 +138,7 @@ def measure_rival(
     reason = rival.refuses(problem, row.training)
     reason = reason or (unready or {}).get((row.mechanism, row.training, rival.name))
     if reason is None and time.perf_counter() > until:
-        reason = "the deadline came"
+        reason = "the deadline has passed"
     try:
         reason = reason or time_rival(plan, row, rival, problem)
     except Exception as error:  # a compiler's failure is a finding, not the end of the run

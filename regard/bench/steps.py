@@ -132,7 +132,7 @@ def measure(
     end = time.monotonic() + deadline
     for subject in SUBJECTS:
         if time.monotonic() > end:
-            say(f"{subject.name}: the deadline came")
+            say(f"{subject.name}: the deadline has passed")
             continue
         try:
             steps = compare(subject, device, quick=quick)

@@ -34,7 +34,6 @@ LIMIT = 60.0  # timeout of the compiler, in seconds
 KINDS = {"p": ctypes.c_void_p, "l": ctypes.c_long, "f": ctypes.c_float}
 
 
-@cache
 def library(source: str, instead: str, **functions: str) -> ctypes.CDLL | None:
     """The compiled `source` of this folder, from the cache or built; None, with one warning, if that fails.
 

@@ -10,6 +10,7 @@ see one opaque operator with a known shape and gradient. Each family declares it
     regard::local               attention inside a band: the context
     regard::sparsemax           the weights of rows of scores, float32
     regard::sparsemax_product   attention with a product and sparsemax: context and weights
+    regard::sparsemax_long      the same in blocks of rows: the context
 
 An implementation is imported when it first runs. Second derivatives are not defined: they raise.
 """
@@ -110,7 +111,7 @@ def _lazy(path: str) -> Callable[..., Any]:
 
 def _of_a_gradient(ctx: Any, *gradients: Any) -> None:
     raise KernelRefused(
-        "a fused kernel has no gradient of its gradient; expected one backward pass. "
+        "a fused kernel has no second derivative; expected one backward pass. "
         "`Attention(…, kernel='reference')` can be differentiated again."
     )
 

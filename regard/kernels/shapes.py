@@ -5,6 +5,8 @@ from math import prod
 import torch
 from torch import Tensor
 
+LAUNCHED = 2**16 - 1  # most programs along the second or third axis of a launch
+
 
 def leading(*tensors: Tensor) -> tuple[int, ...]:
     """The broadcast leading axes of tensors (..., T, D)."""
@@ -15,6 +17,11 @@ def leading(*tensors: Tensor) -> tuple[int, ...]:
     else:
         return tuple(first)
     return tuple(torch.broadcast_shapes(*(x.shape[:-2] for x in tensors)))  # type: ignore[no-untyped-call]
+
+
+def fits_launch(*tensors: Tensor) -> bool:
+    """Whether a launch can have a program for each item of the broadcast leading axes."""
+    return prod(leading(*tensors)) <= LAUNCHED
 
 
 def number(size: int) -> str:

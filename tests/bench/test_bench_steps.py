@@ -83,7 +83,7 @@ def test_a_model_that_fails_is_named_and_the_others_are_measured(monkeypatch):
 def test_no_model_is_begun_after_the_deadline():
     said = []
     assert steps.measure("cpu", quick=True, deadline=-1.0, say=said.append) == []
-    assert said == [f"{subject.name}: the deadline came" for subject in SUBJECTS]
+    assert said == [f"{subject.name}: the deadline has passed" for subject in SUBJECTS]
 
 
 def test_gradients_are_compared_without_cudnn_whose_recurrent_layers_have_none_in_eval_mode():

@@ -42,6 +42,11 @@ def test_masks(mask):
     check((2, 2), 5, 40, 4, 4, mask=mask)
 
 
+def test_queries_before_the_first_key():
+    """They see nothing, and do not write where other rows have their numbers."""
+    check((2,), 200, 64, 4, 4, mask=Mask(causal=True, offset=-150))
+
+
 def test_a_dense_mask_of_keys():
     check((2, 2), 3, 40, 4, 6, mask=Mask(dense=torch.rand(2, 1, 1, 40) < 0.3))
 

@@ -119,7 +119,7 @@ def test_many_queries_have_no_second_derivative():
     (query, keys, values), _ = random_inputs((2,), 9, 5, device="cuda")
     context = run_additive(call_of(score, query.requires_grad_(), keys, values))
     (first,) = torch.autograd.grad(context.square().sum(), query, create_graph=True)
-    with pytest.raises(KernelRefused, match="no gradient of its gradient"):
+    with pytest.raises(KernelRefused, match="no second derivative"):
         first.sum().backward()
 
 
@@ -295,7 +295,7 @@ def test_a_step_has_no_second_derivative():
     query.requires_grad_()
     context = run_additive(call_of(score, query, keys, values))
     (first,) = torch.autograd.grad(context.square().sum(), query, create_graph=True)
-    with pytest.raises(KernelRefused, match="no gradient of its gradient"):
+    with pytest.raises(KernelRefused, match="no second derivative"):
         first.sum().backward()
 
 

@@ -33,7 +33,6 @@ def cache(tmp_path, monkeypatch):
 
 
 def forget():
-    compiler.library.cache_clear()
     sparsemax_cpu.compiled.cache_clear()
 
 
@@ -52,7 +51,6 @@ def compilations(monkeypatch):
 
 def again():
     """The library, asked for as another process would."""
-    compiler.library.cache_clear()
     source = Path(tempfile.gettempdir()).parent / "seven.cpp"
     source.write_text(CODE)
     found = compiler.library(str(source), "nothing runs")

@@ -8,7 +8,7 @@ from kernels.interpreting import check_in_interpreter
 
 from regard.errors import KernelRefused
 from regard.kernels.training import cross_entropy
-from regard.kernels.training.cross_entropy import cross_entropy_of_two
+from regard.kernels.training.cross_entropy import CROSS_ENTROPY, cross_entropy_of_two
 
 
 def ours(smoothing, weight=3.0, words=WORDS):
@@ -75,7 +75,7 @@ def test_autocast_changes_nothing():
 
 def test_a_gradient_of_the_gradient_is_refused():
     scores = scores_of().requires_grad_()
-    with pytest.raises(KernelRefused, match=r"no gradient of its gradient; expected one backward pass\.$"):
+    with pytest.raises(KernelRefused, match=r"no second derivative; expected one backward pass\.$"):
         torch.autograd.grad(ours(0.1)(scores), scores, create_graph=True)
 
 
@@ -110,7 +110,8 @@ def test_the_triton_kernel_in_the_interpreter():
 class TestOnAGPU:
     @pytest.fixture(autouse=True)
     def _way(self, triton, monkeypatch):
-        monkeypatch.setattr(cross_entropy, "IN_TRITON", triton)
+        if not triton:
+            monkeypatch.setattr(CROSS_ENTROPY, "refuses", lambda call: "this is a test")
 
     @pytest.mark.parametrize("size", [13, 2048, 8000])
     @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

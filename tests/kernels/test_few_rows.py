@@ -279,6 +279,15 @@ def test_an_lstm_keeps_its_matrices_in_panels_while_a_search_runs():
         torch.testing.assert_close(mine(x), other(x))
 
 
+@torch.no_grad()
+def test_no_rows_give_no_rows():
+    linear = nn.Linear(3, 4)
+    with steady_weights():
+        [times] = products(linear, lambda: [(linear.weight, linear.bias)])
+        assert isinstance(times, Panels)
+        assert times(torch.randn(0, 3)).shape == (0, 4)
+
+
 def test_matrices_outside_a_search_have_gradients():
     linear = nn.Linear(3, 4)
     [times] = products(linear, lambda: [(linear.weight, linear.bias)])

@@ -18,9 +18,11 @@ from regard import (
     History,
     KernelRefused,
     LocalMonotonic,
+    LocalPredictive,
     LocationScore,
     Mask,
     Mean,
+    Softmax,
     Source,
     Sparsemax,
     catalog,
@@ -31,7 +33,7 @@ from regard.attention.parts import Sizes
 from regard.bench.choices import places, table
 from regard.kernels.additive import additive_cuda
 from regard.kernels.decoder import decoder_cpu
-from regard.kernels.local import local_attention
+from regard.kernels.local import local_attention, local_cuda
 from regard.kernels.ntm import ntm_cpu
 
 Q, K = torch.ones(2, 3, 5), torch.ones(2, 7, 5)  # only their shapes and dtypes matter
@@ -268,7 +270,7 @@ def test_a_gradient_of_a_gradient_is_refused_and_not_wrong(name, monkeypatch):
     monkeypatch.setattr(local_attention, "LEAST", 0)
     attention, x = TWICE[name](), torch.randn(2, 9, 5, requires_grad=True)
     [once] = torch.autograd.grad(attention(x, attention.prepare(x)).context.sin().sum(), x, create_graph=True)
-    with pytest.raises(KernelRefused, match=r"^a fused kernel has no gradient of its gradient; expected one"):
+    with pytest.raises(KernelRefused, match=r"^a fused kernel has no second derivative; expected one"):
         once.square().sum().backward()
 
 
@@ -312,6 +314,32 @@ def test_auto_takes_the_additive_kernel_for_so_many_queries(T, kernel, monkeypat
         keys = torch.empty(1, 6, 8, device="cuda")
         explained = attention.explain(torch.empty(1, T, 4, device="cuda"), Source(keys, keys, Mask()))
     assert explained.kernel == kernel
+
+
+@pytest.mark.parametrize("T", [1, 5])
+@pytest.mark.parametrize("heads", [1, 2])
+def test_more_items_than_a_launch_can_have_run_on_the_reference(T, heads, monkeypatch):
+    """CUDA launches at most 65,535 programs along the second and the third axis."""
+    monkeypatch.setattr(additive_cuda, "triton_missing", lambda: None)
+    with torch.device("meta"):
+        attention = Attention(AdditiveScore(query=4, keys=4, hidden=8))
+    with FakeTensorMode():
+        keys, query = (torch.empty(2**15, heads, n, w, device="cuda") for n, w in ((6, 8), (T, 4)))
+        explained = attention.explain(query, Source(keys, keys, Mask()))
+    assert explained.kernel.startswith("additive") == (heads == 1)
+    assert ("more than 65535 rows of sources" in explained.why) == (heads == 2)
+
+
+@pytest.mark.parametrize("predictive", [False, True])
+def test_more_items_than_a_launch_can_have_gather_their_bands(predictive, monkeypatch):
+    monkeypatch.setattr(local_attention, "triton_missing", lambda: None)
+    monkeypatch.setattr(local_cuda, "triton_missing", lambda: None)
+    own = LocalPredictive(query=4, hidden=4, half_width=2) if predictive else LocalMonotonic(half_width=2)
+    with FakeTensorMode():
+        for rows in (2**16 - 1, 2**16):
+            keys, query = (torch.empty(rows, n, 4, device="cuda") for n in (6, 5))
+            call = Call(query, Source(keys, keys, Mask()), DotScore(), Softmax(), own, None, 0.0)
+            assert (local_cuda.takes(call) or local_attention._by_rows(call)) == (rows < 2**16)
 
 
 def test_many_additive_queries_on_a_cpu_take_the_fused_kernel():

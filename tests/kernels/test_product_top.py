@@ -41,7 +41,11 @@ def test_on_a_cpu_it_does_not_run():
 @pytest.mark.gpu
 @gpu
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("mask", [Mask(), Mask(causal=True, offset=3), Mask(lengths=[700, 5])], ids=str)
+@pytest.mark.parametrize(
+    "mask",
+    [Mask(), Mask(causal=True, offset=3), Mask(causal=True, offset=-150), Mask(lengths=[700, 5])],
+    ids=str,
+)
 @pytest.mark.parametrize(
     "sizes", [((2, 3), 300, 700, 64, 8), ((2,), 70, 700, 33, 16), ((2, 2), 1, 700, 128, 1)], ids=str
 )

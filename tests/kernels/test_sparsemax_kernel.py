@@ -52,12 +52,10 @@ def test_all_threads_give_what_one_gives(monkeypatch):
 
 def test_without_a_compiler_rows_are_sorted_and_it_is_said_once(monkeypatch, caplog):
     monkeypatch.setattr(compiler.shutil, "which", lambda name: None)
-    compiler.library.cache_clear()
     sparsemax_cpu.compiled.cache_clear()
     with caplog.at_level(logging.WARNING, "regard"):
         for label, scores in rows_of(9).items():
             check(torch.ops.regard.sparsemax, scores, label)
-    compiler.library.cache_clear()
     sparsemax_cpu.compiled.cache_clear()
     assert caplog.messages == [
         "sparsemax sorts its rows, several times slower than compiled: there is no C++ compiler."
@@ -66,10 +64,8 @@ def test_without_a_compiler_rows_are_sorted_and_it_is_said_once(monkeypatch, cap
 
 def test_a_compiler_that_fails_is_quoted(monkeypatch, caplog):
     monkeypatch.setattr(compiler.shutil, "which", lambda name: sys.executable)
-    compiler.library.cache_clear()
     with caplog.at_level(logging.WARNING, "regard"):
         assert compiler.library("sparsemax/sparsemax_cpu.cpp", "nothing runs") is None
-    compiler.library.cache_clear()
     assert caplog.messages[0].startswith(f"nothing runs: {sys.executable} failed: ")
 
 

@@ -89,7 +89,7 @@ def test_keys_too_large_for_exponentials_are_compared_by_their_sum():
         cell.W.bias[16:].sub_(90.0)
     xs = torch.randn(2, 5, 3, dtype=torch.double)
     score = cell.attention.score
-    assert lstmn_tape._arithmetic(score.U.weight, score.U.bias) is lstmn_tape._Sums
+    assert not lstmn_tape._fits_exponentials(score.U.weight, score.U.bias)
     reference = cell_of()
     reference.load_state_dict(cell.state_dict())
     reference.kernel = "reference"
@@ -102,7 +102,7 @@ def test_queries_beyond_the_exponentials_saturate_as_they_should():
         cell.W.bias[16:] = torch.tensor([200.0, -200.0, 60.0, -60.0])
     xs = torch.randn(2, 5, 3)
     score = cell.attention.score
-    assert lstmn_tape._arithmetic(score.U.weight, score.U.bias) is lstmn_tape._Exponentials
+    assert lstmn_tape._fits_exponentials(score.U.weight, score.U.bias)
     found = cell(xs)
     cell.kernel = "reference"
     torch.testing.assert_close(found, cell(xs))

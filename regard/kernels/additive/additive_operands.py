@@ -16,7 +16,7 @@ from regard.attention.forms import Additive
 from regard.attention.mask import Mask
 from regard.attention.normalizers.softmax import Softmax
 from regard.kernels.ops import operator
-from regard.kernels.shapes import flat, leading, refuses_lengths
+from regard.kernels.shapes import LAUNCHED, fits_launch, flat, leading, refuses_lengths
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 STEP = 4  # up to so many queries the weights are small enough to be kept
@@ -93,6 +93,8 @@ def refuses_additive(call: Call) -> str | None:
     for x in (*tensors, additive(call).v):
         if x.dtype not in DTYPES:
             return f"dtype is {x.dtype}, which goes to the reference"
+    if call.query.is_cuda and not fits_launch(*tensors):
+        return f"more than {LAUNCHED} rows of sources"
     return refuses_facts(call.source.mask, *tensors)
 
 

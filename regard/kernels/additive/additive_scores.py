@@ -29,7 +29,7 @@ from regard.kernels.compiler import triton_missing
 from regard.kernels.ops import once
 from regard.kernels.product.blocks import cells
 from regard.kernels.product.products import hidden_pairs
-from regard.kernels.shapes import flat, leading, number
+from regard.kernels.shapes import LAUNCHED, fits_launch, flat, leading, number
 
 
 @card(
@@ -78,7 +78,7 @@ class AdditiveLook:
             return "the scores are products"
         query, keys = form.query, form.keys
         if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in form):
-            return "gradients are wanted"
+            return "gradients are needed"
         if query.device != keys.device or query.device.type not in ("cpu", "cuda"):
             return f"the tensors are on {query.device.type} and {keys.device.type}"
         if any(x is not None and x.dtype not in DTYPES for x in form):
@@ -88,6 +88,8 @@ class AdditiveLook:
         numbers = prod(leading(query, keys)) * query.shape[-2] * prod(keys.shape[-2:])
         if numbers < SMALL:
             return f"the largest tensor has {numbers} numbers, fewer than {SMALL}, which gain nothing"
+        if query.is_cuda and not fits_launch(query, keys):
+            return f"more than {LAUNCHED} rows of sources"
         return triton_missing() if query.is_cuda else None
 
     def run(self, form: Form) -> Tensor:

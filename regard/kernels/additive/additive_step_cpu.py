@@ -57,17 +57,17 @@ class AdditiveStepCPU(Kernel):
             return "the graph is being compiled"
         (a, b, v, W), float32 = additive(call), torch.float32
         if not a.dtype is keys.dtype is values.dtype is v.dtype is float32 or query.dtype is not float32:
-            return "not all is float32, or autocast is on"
+            return "not every tensor is float32, or autocast is on"
         if query.shape[-2] > TRAINED and _is_trained(a, b, values, v, W):
-            return f"gradients are wanted of more than {TRAINED} queries"
+            return f"gradients are needed for more than {TRAINED} queries"
         if b is not keys:
             return "the score changes its keys at every call"
         if mask.dense is not None:
             return "the mask has a dense part"
         if keys.shape[-1] % 4 or 0 in (query.numel(), keys.numel(), values.numel()):
-            return "the loops take features by fours, and something to attend to"
+            return "the number of features is not a multiple of four, or there is nothing to attend to"
         if mask.lengths is not None and mask.lengths.shape[0] not in (1, *query.shape[:-2][:1]):
-            return "there are not as many lengths as rows"
+            return "the number of lengths differs from the number of rows"
         return None if compiled() is not None else "there is no C++ compiler"
 
     def run(self, call: Call) -> Fused:
@@ -143,37 +143,30 @@ class _Step(torch.autograd.Function):
     @staticmethod
     @once
     def backward(ctx: Any, saved: tuple[Any, ...], *slopes: Tensor | None) -> tuple[Any, ...]:
-        return (None, None, *_gradients(ctx.ready, ctx.scale, slopes, saved))
-
-
-def _gradients(
-    ready: "Prepared", scale: float, slopes: tuple[Tensor | None, ...], saved: tuple[Any, ...]
-) -> tuple[Any, ...]:
-    """Gradients of query, keys, v, W and values, from those of context, scores and weights."""
-    of_context, of_scores, of_weights = slopes
-    query, _, v, W, _, a, scores, weights = saved
-    if of_scores is not None:
-        of_scores = of_scores.masked_fill(scores.isneginf(), 0.0)
-    (N, T, D), (S, Dv) = a.shape, ready.values.shape[1:]
-    a, v = a.contiguous(), v.contiguous()
-    slopes = tuple(None if x is None else x.contiguous() for x in (of_context, of_scores, of_weights))
-    room, grad_a, grad_v = a.new_empty(S + 3 * D), a.new_zeros(N, T, D), a.new_zeros(N, T, D)
-    grad_keys, grad_values = a.new_zeros(N, S, D), a.new_zeros(N, S, Dv)
-    loops = compiled()
-    assert loops is not None
-    loops.additive_step_backward(
-        *(a.data_ptr(), ready.keys.data_ptr(), v.data_ptr(), ready.values.data_ptr(), weights.data_ptr()),
-        *(None if x is None else x.data_ptr() for x in slopes),
-        *(scale, LARGEST, room.data_ptr()),
-        *(x.data_ptr() for x in (grad_a, grad_keys, grad_v, grad_values)),
-        *(N, T, S, D, Dv),
-    )
-    of_values = None if of_context is None else grad_values
-    grad_v = (grad_v if N * T == 1 else grad_v.sum((0, 1))).view(1, D)
-    if W is None:
-        return grad_a, grad_keys, grad_v, None, of_values
-    grad_W = grad_a.view(-1, D).mT @ query.reshape(-1, query.shape[-1])
-    return grad_a @ W, grad_keys, grad_v, grad_W, of_values
+        ready, (of_context, of_scores, of_weights) = ctx.ready, slopes
+        query, _, v, W, _, a, scores, weights = saved
+        if of_scores is not None:
+            of_scores = of_scores.masked_fill(scores.isneginf(), 0.0)
+        (N, T, D), (S, Dv) = a.shape, ready.values.shape[1:]
+        a, v = a.contiguous(), v.contiguous()
+        slopes = tuple(None if x is None else x.contiguous() for x in (of_context, of_scores, of_weights))
+        room, grad_a, grad_v = a.new_empty(S + 3 * D), a.new_zeros(N, T, D), a.new_zeros(N, T, D)
+        grad_keys, grad_values = a.new_zeros(N, S, D), a.new_zeros(N, S, Dv)
+        loops = compiled()
+        assert loops is not None
+        loops.additive_step_backward(
+            *(a.data_ptr(), ready.keys.data_ptr(), v.data_ptr(), ready.values.data_ptr(), weights.data_ptr()),
+            *(None if x is None else x.data_ptr() for x in slopes),
+            *(ctx.scale, LARGEST, room.data_ptr()),
+            *(x.data_ptr() for x in (grad_a, grad_keys, grad_v, grad_values)),
+            *(N, T, S, D, Dv),
+        )
+        of_values = None if of_context is None else grad_values
+        grad_v = (grad_v if N * T == 1 else grad_v.sum((0, 1))).view(1, D)
+        if W is None:
+            return None, None, grad_a, grad_keys, grad_v, None, of_values
+        grad_W = grad_a.view(-1, D).mT @ query.reshape(-1, query.shape[-1])
+        return None, None, grad_a @ W, grad_keys, grad_v, grad_W, of_values
 
 
 ADDITIVE_STEP_CPU = AdditiveStepCPU()

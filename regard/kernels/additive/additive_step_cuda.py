@@ -77,20 +77,8 @@ def forward(
     (lengths, dense, *mask, low, high), flags = mask_facts((query, b, v, values, *facts))
     context, kept = values.new_empty(N, T, Dv), query.new_empty(N, T, S + 2 + Dv, dtype=torch.float32)
     a, W, K = (query, query, 0) if W is None else (query.new_empty(N, T, D), W.contiguous(), K)
-    known = (
-        N,
-        T,
-        S,
-        D,
-        Dv,
-        K,
-        b.stride()[:2],
-        values.stride()[:2],
-        tuple(mask),
-        flags,
-        values.element_size(),
-        has_assembler(a),
-    )
+    b_strides, v_strides, size = b.stride()[:2], values.stride()[:2], values.element_size()
+    known = (N, T, S, D, Dv, K, b_strides, v_strides, tuple(mask), flags, size, has_assembler(a))
     given = (query, W, b, v, values, lengths, dense)
     launch_together(launches, known, given, (a, context, kept), (low, high, facts[-1]))
     return context, kept, a

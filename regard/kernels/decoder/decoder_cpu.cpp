@@ -113,6 +113,7 @@ struct Affine {
 
 // out (R, W.out) = x (R, W.in) Wᵀ + b; the columns of panels begin to end, or of all
 static void product(const Affine &W, const float *x, float *out, long R, bool relu = false, long begin = 0, long end = LONG_MAX) {
+    if (R == 0) return;  // there would be no blocks to divide by
     long blocks = (R + ROWS - 1) / ROWS, ahead = COLUMNS / blocks;
     for (long p = begin, n = p * COLUMNS; p < end && n < W.out; p++, n += COLUMNS) {
         long columns = W.out - n < COLUMNS ? W.out - n : COLUMNS;
@@ -347,7 +348,6 @@ long decoder_columns() { return COLUMNS; }
 void decoder_step(const Step *step, long first, long last) {
     const Step &s = *step;
     const Decoder &d = *s.decoder;
-    if (first == last) return;  // products divide by the number of tiles
     long R = last - first, V = d.readout.out, longest = s.t + 1 > s.S ? s.t + 1 : s.S;
     std::vector<float> x(s.words + first * d.dim, s.words + last * d.dim);
     Seen seen(longest);

@@ -255,7 +255,7 @@ class BestTokens:
         if not x.is_cpu or x.dtype != torch.float32:
             return f"it is {x.dtype} on {x.device.type}, these loops are for float32 on cpu"
         if torch.is_grad_enabled() or torch.compiler.is_compiling():
-            return "gradients or a compiled graph are wanted"
+            return "gradients are needed, or the graph is being compiled"
         if not 0 < call.width <= WIDEST:
             return f"{call.width} tokens of each row are wanted, these loops sort up to {WIDEST}"
         return None if compiled() is not None else NO_COMPILER

@@ -52,7 +52,7 @@ class FewRows:
             if not x.is_cpu or x.dtype != torch.float32:
                 return f"a matrix is {x.dtype} on {x.device.type}, these loops are for float32 on cpu"
             if type(x) is not nn.Parameter:
-                return f"a matrix is a {type(x).__name__}, which multiplies itself"
+                return f"a matrix is a {type(x).__name__}, which may define its own product"
         return None if compiled() is not None else NO_COMPILER
 
     def run(self, call: Matrices) -> tuple[Panels, ...]:

@@ -38,7 +38,7 @@ from regard.kernels.local import local_cpu, local_cuda, local_rows_cuda
 from regard.kernels.ops import operator
 from regard.kernels.product.blocks import cells
 from regard.kernels.product.products import HALF_OR_SINGLE, refuses_weights
-from regard.kernels.shapes import flat, leading, number, refuses_lengths
+from regard.kernels.shapes import fits_launch, flat, leading, number, refuses_lengths
 
 CELLS = 2**22  # elements of gathered slices, and of scores, in memory at a time; 16 times as many on a GPU
 LEAST = 4  # a source shorter than so many bands is not worth gathering,
@@ -137,7 +137,7 @@ class LocalKernel(Kernel):
             facts = local_cuda.facts_of(call, scale)
             length = S if mask.is_trivial else _ends(*bounds(mask, T, S, query.device))
             p = _centres(call, lead, length) if predicted else None
-            context = local_rows_cuda.attended(*given, p, facts, min(S, band))
+            context = local_rows_cuda.Rows.apply(*given, p, facts, min(S, band))  # type: ignore[no-untyped-call]
             return context.reshape(*lead, *context.shape[-2:])
         low, high = bounds(mask, T, S, query.device)
         length, p, half = _ends(low, high), None, 0
@@ -185,6 +185,7 @@ def _by_rows(call: Call) -> bool:
         and isinstance(call.window, LocalMonotonic | LocalPredictive)
         and _band(call) <= local_rows_cuda.WIDEST
         and not torch.compiler.is_compiling()
+        and fits_launch(call.query, call.source.keys, call.source.values)
         and triton_missing() is None
     )
 
@@ -326,16 +327,9 @@ def slices(band: Band) -> Iterator[Slices]:
             if centre is not None:
                 distance = (index - centre).unsqueeze(-2)  # (n, m, 1, W)
                 visible = visible & (distance.abs() <= half)
-            yield Slices(
-                rows_of,
-                rows,
-                _blocked(upcast(q[rows_of, rows]), block),
-                _gathered(k[rows_of], index),
-                _gathered(values[rows_of], index),
-                index,
-                visible,
-                distance,
-            )
+            queries = _blocked(upcast(q[rows_of, rows]), block)
+            own_keys, own_values = (_gathered(x[rows_of], index) for x in (k, values))
+            yield Slices(rows_of, rows, queries, own_keys, own_values, index, visible, distance)
 
 
 def _weights(s: Slices, band: Band) -> Weights:

@@ -5,7 +5,7 @@ Without a compiler, local_attention.py runs the same arguments on gathered slice
 
 import ctypes
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -20,45 +20,23 @@ SHARED = 2**18  # fewer products than this are not worth a second thread
 
 def forward(loops: ctypes.CDLL, band: "Band") -> Tensor:
     """The context, (N, T, Dv)."""
-    half, width, scale = band.half, band.width, band.scale
-    (N, T, D), (S, V) = band.q.shape, band.values.shape[1:]
-    q, k, v, low, high, centre = _inputs(band)
-    out = torch.empty(N, T, V)
-
-    def run(first: int, last: int) -> None:
-        size = _room(width, S)
-        room = torch.empty(size + V)
-        loops.local_forward(
-            *_at(first, q, k, v, low, high, centre, out),
-            *(*_at(0, room), size, last - first, T, S, D, V, half, scale),
-        )
-
-    in_threads(run, N, worth=N * T * width * D >= SHARED)
+    V = band.values.shape[-1]
+    out = torch.empty(*band.q.shape[:2], V)
+    _over(loops.local_forward, band, (*_inputs(band), out), bands=1, row=V)
     return out.to(band.values.dtype)
 
 
 def backward(loops: ctypes.CDLL, grad: Tensor, band: "Band") -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     """Gradients of q, k, values and p."""
-    half, width, scale = band.half, band.width, band.scale
-    (N, T, D), (S, V) = band.q.shape, band.values.shape[1:]
-    q, k, v, low, high, centre = _inputs(band)
-    grad = grad.float().contiguous()
-    of_q, of_k, of_v = torch.empty(N, T, D), torch.zeros(N, S, D), torch.zeros(N, S, V)
-    of_p = None if centre is None else torch.empty(N, T)
-
-    def run(first: int, last: int) -> None:
-        size = _room(width, S)
-        room = torch.empty(2 * size + D)
-        loops.local_backward(
-            *_at(first, grad, q, k, v, low, high, centre, of_q, of_k, of_v, of_p),
-            *(*_at(0, room), size, last - first, T, S, D, V, half, scale),
-        )
-
-    in_threads(run, N, worth=2 * N * T * width * D >= SHARED)
-    return of_q.to(band.q.dtype), of_k.to(band.k.dtype), of_v.to(band.values.dtype), of_p
+    q, k, values = band.q, band.k, band.values
+    of_q, of_k, of_v = torch.empty(q.shape), torch.zeros(k.shape), torch.zeros(values.shape)
+    of_p = None if band.p is None else torch.empty(q.shape[:2])
+    tensors = (grad.float().contiguous(), *_inputs(band), of_q, of_k, of_v, of_p)
+    _over(loops.local_backward, band, tensors, bands=2, row=q.shape[-1])
+    return of_q.to(q.dtype), of_k.to(k.dtype), of_v.to(values.dtype), of_p
 
 
-def _inputs(band: "Band") -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None]:
+def _inputs(band: "Band") -> tuple[Tensor | None, ...]:
     """q, k, values, low, high, p: one row of bounds per item, all contiguous."""
     N = len(band.q)
     q, k, v = (x.float().contiguous() for x in (band.q, band.k, band.values))
@@ -66,16 +44,18 @@ def _inputs(band: "Band") -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tenso
     return q, k, v, low, high, None if band.p is None else band.p.float().contiguous()
 
 
-def _room(width: int, S: int) -> int:
-    return min(S, width + 2)  # around a real centre, the loops check one more position on each side
+def _over(loop: Any, band: "Band", tensors: tuple[Tensor | None, ...], *, bands: int, row: int) -> None:
+    """Run the loop over all items, with room for so many bands and a row of so many numbers."""
+    half, width, scale = band.half, band.width, band.scale
+    (N, T, D), (S, V) = band.q.shape, band.values.shape[1:]
+    room = min(S, width + 2)  # around a real centre, the loops check one more position on each side
 
+    def run(first: int, last: int) -> None:
+        own = (None if x is None else x.data_ptr() + first * x.stride(0) * x.element_size() for x in tensors)
+        space = torch.empty(bands * room + row)
+        loop(*own, space.data_ptr(), room, last - first, T, S, D, V, half, scale)
 
-def _at(n: int, *tensors: Tensor | None) -> tuple[ctypes.c_void_p, ...]:
-    """The address of item n of each tensor; null for None."""
-    return tuple(
-        ctypes.c_void_p(None if x is None else x.data_ptr() + n * x.stride(0) * x.element_size())
-        for x in tensors
-    )
+    in_threads(run, N, worth=bands * N * T * width * D >= SHARED)
 
 
 @cache

@@ -19,7 +19,7 @@ from regard.kernels.additive.additive_launch import has_assembler
 from regard.kernels.compiler import triton_missing
 from regard.kernels.launching import launch
 from regard.kernels.product.products import half_product
-from regard.kernels.shapes import flat, leading
+from regard.kernels.shapes import fits_launch, flat, leading
 from regard.kernels.tuning import power_of_two
 
 WIDEST = 256  # features of keys or values that a program holds
@@ -58,6 +58,7 @@ def takes(call: Call) -> bool:
         and 0 not in (call.query.shape[-2], call.source.S)
         and widest <= WIDEST
         and not torch.compiler.is_compiling()
+        and fits_launch(call.query, call.source.keys, call.source.values)
         and triton_missing() is None
     )
 

@@ -19,15 +19,6 @@ WIDEST = 1024  # positions of a band that a program holds
 TILE = 4096  # elements of a tile
 
 
-def attended(
-    q: Tensor, k: Tensor, values: Tensor, v: Tensor | None, p: Tensor | None, facts: Facts, width: int
-) -> Tensor:
-    """The context (N, T, Dv), with its gradient."""
-    q, k, values = (x.contiguous() for x in (q, k, values))
-    context: Tensor = Rows.apply(q, k, values, v, None if p is None else p.contiguous(), facts, width)
-    return context
-
-
 class Rows(torch.autograd.Function):
     """The context for (N, T, D), (N, S, D), (N, S, Dv), each row in its band of at most `width` positions.
 
@@ -47,6 +38,8 @@ class Rows(torch.autograd.Function):
     ) -> Tensor:
         from regard.kernels.local.local_rows_triton import forward_kernel
 
+        q, k, values = (x.contiguous() for x in (q, k, values))
+        p = None if p is None else p.contiguous()
         out = values.new_empty(*q.shape[:2], values.shape[-1])
         grid, given, numbers, constants = _arguments(q, k, values, v, p, facts, width)
         launch(forward_kernel, grid, given, (out,), (), numbers, constants)

@@ -12,8 +12,7 @@ pass recomputes the weights: nothing is saved.
 Axes: q, out, grad (N, T, ·), k, values (N, S, ·), contiguous; p (N, T). The score is scale · q · k, or scale
 times v · tanh(q + k). With a predicted centre exp(-2 (s - p)² / half²) multiplies the weights.
 """
-# mypy: disable-error-code="import-untyped, import-not-found, no-untyped-def"
-# mypy: disable-error-code="no-untyped-call, untyped-decorator"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
 
 import triton
 import triton.language as tl

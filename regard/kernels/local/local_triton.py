@@ -11,8 +11,7 @@ in local_attention.py. The softmax is online: when a larger score comes, the run
 
 Axes: q, out, grad (N, T, ·), k, values (N, S, ·), contiguous; stats (3, N, T): largest, 1 / Σ, Σ p dp.
 """
-# mypy: disable-error-code="import-untyped, import-not-found, no-untyped-def"
-# mypy: disable-error-code="no-untyped-call, untyped-decorator"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
 
 import triton
 import triton.language as tl

@@ -113,38 +113,24 @@ def lstmn(
     return _Tapes.apply(projected, U, W_h, b_h, v, ahead, span)  # type: ignore[no-untyped-call]
 
 
-class _Sums:
-    """tanh(q + k), computed directly."""
-
-    @staticmethod
-    def prepare(x: Tensor) -> Tensor:
-        return x
-
-    @staticmethod
-    def compare(keys: Tensor, query: Tensor, out: Tensor) -> Tensor:
-        return torch.add(keys, query, out=out).tanh_()
-
-
-class _Exponentials:
-    """tanh(q + k) = 1 - 2 / (1 + e^{2q} e^{2k}): one exponential per position instead of one per pair."""
-
-    @staticmethod
-    def prepare(x: Tensor) -> Tensor:
-        return x.clamp(-LARGEST, LARGEST).mul_(2.0).exp_()
-
-    @staticmethod
-    def compare(keys: Tensor, query: Tensor, out: Tensor) -> Tensor:
-        return torch.mul(keys, query, out=out).add_(1.0).reciprocal_().mul_(-2.0).add_(1.0)
-
-
-def _arithmetic(W_h: Tensor, b_h: Tensor) -> type[_Sums] | type[_Exponentials]:
-    """Exponentials on a CPU, where tanh costs ten multiplications, if the keys are too small to overflow.
+def _fits_exponentials(W_h: Tensor, b_h: Tensor) -> bool:
+    """Whether to use exponentials: on a CPU, where tanh costs ten multiplications, if no key can overflow.
 
     |h| < 1 bounds the keys. On a GPU tanh is cheap, and reading the bound would make the host wait.
     """
-    if W_h.device.type == "cpu" and (W_h.abs().sum(1) + b_h.abs()).max() <= SATURATED:
-        return _Exponentials
-    return _Sums
+    return W_h.device.type == "cpu" and bool((W_h.abs().sum(1) + b_h.abs()).max() <= SATURATED)
+
+
+def _prepared(x: Tensor, exponentials: bool) -> Tensor:
+    """What `_compared` reads of queries and keys: e^{2x}, or x itself."""
+    return x.clamp(-LARGEST, LARGEST).mul_(2.0).exp_() if exponentials else x
+
+
+def _compared(keys: Tensor, query: Tensor, exponentials: bool, out: Tensor) -> Tensor:
+    """tanh(q + k) = 1 - 2 / (1 + e^{2q} e^{2k}): one exponential per position instead of one per pair."""
+    if exponentials:
+        return torch.mul(keys, query, out=out).add_(1.0).reciprocal_().mul_(-2.0).add_(1.0)
+    return torch.add(keys, query, out=out).tanh_()
 
 
 class _Tapes(torch.autograd.Function):
@@ -160,18 +146,18 @@ class _Tapes(torch.autograd.Function):
         span: int | None,
     ) -> Tensor:
         (B, T, _), n = projected.shape, W_h.shape[0]
-        arithmetic = _arithmetic(W_h, b_h)
+        exponentials = _fits_exponentials(W_h, b_h)
         given = _shift(projected.transpose(0, 1), n)  # (T, B, 5 n): gates of step t, query of step t + 1
         new = projected.new_empty
         keys, tapes, contexts, tanh_c = new(T + 1, B, n), new(T + 1, B, 2 * n), new(T, B, 2 * n), new(T, B, n)
         every_weight = new(T, T + 1, B)
         pairs, mixed = new(T, B, n), new(T, B, 2 * n)  # buffers for one step's products, reused
-        tapes[0], keys[0] = 0.0, arithmetic.prepare(b_h)
+        tapes[0], keys[0] = 0.0, _prepared(b_h, exponentials)
         query = projected[:, 0, 4 * n :]
         for t in range(T):
             slots = _slots(t, span)
             S = slots.stop - slots.start
-            hidden = arithmetic.compare(keys[slots], arithmetic.prepare(query), pairs[:S])
+            hidden = _compared(keys[slots], _prepared(query, exponentials), exponentials, pairs[:S])
             scores = hidden @ v  # (S, B)
             scores[-1] += newest
             weights = torch.softmax(scores, 0)
@@ -187,8 +173,8 @@ class _Tapes(torch.autograd.Function):
             h, c = tapes[t + 1].chunk(2, -1)
             torch.addcmul(f * context[:, n:], i, candidate, out=c)
             torch.mul(o, torch.tanh(c, out=tanh_c[t]), out=h)
-            keys[t + 1] = arithmetic.prepare(torch.addmm(b_h, h, W_h.mT))
-        ctx.span, ctx.arithmetic = span, arithmetic
+            keys[t + 1] = _prepared(torch.addmm(b_h, h, W_h.mT), exponentials)
+        ctx.span, ctx.exponentials = span, exponentials
         first = projected[:, 0, 4 * n :]
         ctx.save_for_backward(U, W_h, v, given, first, keys, tapes, contexts, tanh_c, every_weight)
         return tapes[1:].transpose(0, 1)
@@ -198,7 +184,7 @@ class _Tapes(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         U, W_h, v, given, first, keys, tapes, contexts, tanh_c, every_weight = ctx.saved_tensors
         T, B, n = tanh_c.shape
-        rows, compare, prepare = U.shape[0], ctx.arithmetic.compare, ctx.arithmetic.prepare
+        rows, exponentials = U.shape[0], ctx.exponentials
         grad_tapes = torch.cat([tapes.new_zeros(1, B, 2 * n), grad.transpose(0, 1)])
         curved = tapes.new_zeros(T + 1, B, n)  # Σ r tanh², over all steps that read the slot
         slopes = tapes.new_zeros(T + 1, B)  # Σ r
@@ -226,7 +212,7 @@ class _Tapes(torch.autograd.Function):
             r = weights * (r - (r * weights).sum(0))
             grad_tapes[slots].addcmul_(weights[..., None], grad_context)
             query = given[t - 1, :, 4 * n :] if t else first
-            hidden = compare(keys[slots], prepare(query), pairs[:S])
+            hidden = _compared(keys[slots], _prepared(query, exponentials), exponentials, pairs[:S])
             grad_newest += r[-1].sum()
             grad_v += r.flatten() @ hidden.flatten(0, 1)
             step = torch.mul(r[..., None], hidden, out=bent[:S]).mul_(hidden)
@@ -237,10 +223,8 @@ class _Tapes(torch.autograd.Function):
         grad_keys = (slopes[..., None] - curved).mul_(v)
         grad_W_h = grad_keys.flatten(0, 1).mT @ tapes[..., :n].flatten(0, 1)
         grad_projected = grad_given.clone()
-        grad_projected[1:, :, 4 * n :], grad_projected[0, :, 4 * n :] = (
-            grad_given[:-1, :, 4 * n :],
-            grad_first,
-        )
+        grad_projected[1:, :, 4 * n :] = grad_given[:-1, :, 4 * n :]
+        grad_projected[0, :, 4 * n :] = grad_first
         grad_b_h = grad_keys.sum((0, 1))
         return grad_projected.transpose(0, 1), grad_U, grad_W_h, grad_b_h, grad_v, grad_newest, None
 

@@ -45,17 +45,8 @@ def backward(grad: Tensor, V: Tensor, S: Tensor, run: "Run", layout: "Layout") -
     """The gradients of `gates` and `spoken` of the run, and of the four of `First`."""
     of_gates, of_spoken = torch.empty_like(run.gates), torch.empty_like(run.spoken)
     carried, of_inner, of_cells, of_weights = firsts = [torch.zeros_like(x[:, 0]) for x in run[:4]]
-    _run(
-        "ntm_backward",
-        layout,
-        True,
-        (None, _panels(V), _panels(S), None),
-        run,
-        grad,
-        of_gates,
-        of_spoken,
-        *firsts,
-    )
+    given = (None, _panels(V), _panels(S), None)
+    _run("ntm_backward", layout, True, given, run, grad, of_gates, of_spoken, *firsts)
     return of_gates, of_spoken, carried, of_inner, of_cells.mT, of_weights
 
 

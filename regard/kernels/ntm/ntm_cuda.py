@@ -50,16 +50,9 @@ def backward(grad: Tensor, V: Tensor, S: Tensor, run: "Run", layout: "Layout") -
 
     B, T, _ = run.spoken.shape
     heard, inner, cells, weights = (x[:, 0] for x in run[:4])
-    of_gates, of_spoken, carried = (
-        torch.empty_like(run.gates),
-        torch.empty_like(run.spoken),
-        torch.zeros_like(heard),
-    )
-    of_inner, of_cells, of_weights = (
-        inner.new_zeros(B, 2, S.shape[1]),
-        torch.empty_like(cells),
-        torch.empty_like(weights),
-    )
+    written = (run.gates, run.spoken, cells, weights)
+    of_gates, of_spoken, of_cells, of_weights = (torch.empty_like(x) for x in written)
+    carried, of_inner = torch.zeros_like(heard), inner.new_zeros(B, 2, S.shape[1])
     ntm_triton.backward_kernel[(B,)](
         *(grad, V, S, *run, of_gates, of_spoken, carried, of_inner, of_cells, of_weights),
         *(T, *_constants(V, S, cells, layout)),

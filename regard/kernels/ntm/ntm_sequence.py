@@ -76,31 +76,30 @@ class NTMKernel:
     name = "ntm"
 
     def refuses(self, call: Sequence) -> str | None:
-        return call.foreign or _refuses(call.inputs, call.layers, call.rows, call.width, call.heads)
+        x = call.inputs
+        if call.foreign is not None:
+            return call.foreign
+        if not (x.is_cuda or x.is_cpu):
+            return f"device is {x.device.type}, this kernel needs cpu or cuda"
+        if x.dtype != torch.float32:
+            return f"dtype is {x.dtype}, this kernel has float32"
+        if torch.is_autocast_enabled(x.device.type):
+            return "autocast is on, this kernel has one precision"
+        if call.layers > 1:
+            return f"the controller has {call.layers} layers, this kernel has one"
+        if is_transformed():
+            return TRANSFORMED
+        if x.is_cuda:
+            return ntm_cuda.refuses(call.rows, call.width, call.heads)
+        if torch.compiler.is_compiling() or type(x) not in PLAIN:
+            return "the call is compiled, or its input is a subclass of Tensor"
+        return None if ntm_cpu.compiled() is not None else NO_COMPILER
 
     def run(self, call: Sequence) -> Tensor:
         return machine(*call.operands())
 
 
 NTM = NTMKernel()
-
-
-def _refuses(x: Tensor, layers: int, rows: int, width: int, heads: int) -> str | None:
-    if not (x.is_cuda or x.is_cpu):
-        return f"device is {x.device.type}, this kernel needs cpu or cuda"
-    if x.dtype != torch.float32:
-        return f"dtype is {x.dtype}, this kernel has float32"
-    if torch.is_autocast_enabled(x.device.type):
-        return "autocast is on, this kernel has one precision"
-    if layers > 1:
-        return f"the controller has {layers} layers, this kernel has one"
-    if is_transformed():
-        return TRANSFORMED
-    if x.is_cuda:
-        return ntm_cuda.refuses(rows, width, heads)
-    if torch.compiler.is_compiling() or type(x) not in PLAIN:
-        return "a compiled graph or a subclass of tensors is at work, which the loops of a CPU do not know"
-    return None if ntm_cpu.compiled() is not None else NO_COMPILER
 
 
 @card(

@@ -13,8 +13,7 @@ lockstep. Heads are padded to HP rows, columns of the memory to MP.
     gates     (B, T, G)           no such index: pre-activations of an LSTM's gates, or of h
     spoken    (B, T, P)           no such index: laid out as in attention/memory/heads.py
 """
-# mypy: disable-error-code="import-untyped, import-not-found, no-untyped-def"
-# mypy: disable-error-code="no-untyped-call, untyped-decorator"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
 
 import triton
 import triton.language as tl

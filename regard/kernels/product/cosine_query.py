@@ -32,14 +32,14 @@ PROGRAMS = 528  # of the backward pass, each with its own sums for w and b: four
 
 
 class CosineQuery:
-    """`CosineScore.directions`, rounded once. A call is (score, query)."""
+    """`CosineScore.directions` in the query's dtype. A call is (score, query)."""
 
     name = "cosine-query-cuda"
 
     def refuses(self, call: tuple[CosineScore, Tensor]) -> str | None:
         score, query = call
         if not query.is_cuda or query.dtype not in HALF:
-            return f"the query is {query.dtype} on {query.device.type}, this is for half precision on cuda"
+            return f"the query is {query.dtype} on {query.device.type}, not half precision on cuda"
         if torch.compiler.is_compiling():
             return "the graph is being compiled"
         if not 0 < query.shape[-1] <= WIDEST or query.numel() == 0:
@@ -51,18 +51,13 @@ class CosineQuery:
         return triton_missing()
 
     def run(self, call: tuple[CosineScore, Tensor]) -> Tensor:
-        return directions(*call)
+        score, query = call
+        if score.beta is None:
+            return _Directions.apply(query, None, None, score.strength)
+        return _Directions.apply(query, score.beta.weight, score.beta.bias, 0.0)
 
 
 COSINE_QUERY = CosineQuery()
-
-
-def directions(score: CosineScore, query: Tensor) -> Tensor:
-    """(..., D) -> β q / ‖q‖, like `score.directions` but in the query's dtype."""
-    beta = score.beta
-    if beta is None:
-        return _Directions.apply(query, None, None, score.strength)
-    return _Directions.apply(query, beta.weight, beta.bias, 0.0)
 
 
 class _Directions(torch.autograd.Function):

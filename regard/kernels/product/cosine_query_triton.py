@@ -2,8 +2,7 @@
 
 Axes: query, out and their gradients (rows, D), contiguous; tiles (R, BLOCK); a number for each row (R, 1).
 """
-# mypy: disable-error-code="import-untyped, import-not-found, no-untyped-def"
-# mypy: disable-error-code="no-untyped-call, untyped-decorator"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
 
 import triton
 import triton.language as tl

@@ -77,7 +77,7 @@ class DivideByLengthKernel(Kernel):
         if call.source.mask.is_by_query:
             return BY_QUERY
         if fewer_products(call):
-            return "so few queries and positions take fewer products pair by pair"
+            return "for so few queries and positions, scoring each pair takes fewer products"
         return refuses_dtypes(call)
 
     def run(self, call: Call) -> Tensor:

@@ -24,7 +24,7 @@ from regard.attention.numerics import HALF
 from regard.kernels.compiler import triton_missing
 from regard.kernels.launching import launch
 from regard.kernels.product.products import has_rows, row_mask
-from regard.kernels.shapes import four_axes, side_by_side
+from regard.kernels.shapes import LAUNCHED, fits_launch, four_axes, side_by_side
 from regard.kernels.tuning import power_of_two
 
 WIDEST = 256  # features that a program holds
@@ -32,7 +32,6 @@ MOST = 16  # weights per row
 LONGEST = 2**17  # source positions: a program loads all groups of a row
 CHUNK = 16  # as in product_top_triton.py
 BYTES = 2**30  # for the maxima of groups, at a time
-LAUNCHED = 2**16 - 1  # most items of a launch
 WEIGHTS = (128, 64, 8)  # rows and columns of a tile of scores, and its warps
 TOP = (64, 128, 4)
 PICKING = 1  # warps that pick from a row
@@ -45,8 +44,8 @@ class ProductWeightsCUDA:
 
     def refuses(self, call: Products) -> str | None:
         if call.query.dtype not in HALF:
-            return "the query is not in half precision, for which the tensor cores would round"
-        if math.prod(call.query.shape[:-2]) > LAUNCHED:
+            return "the query is not in half precision, so tensor cores would round it"
+        if not fits_launch(call.query):
             return f"more than {LAUNCHED} rows of sources"
         return _refuses(call)
 
@@ -105,15 +104,15 @@ def _refuses(call: Products) -> str | None:
     if not query.is_cuda:
         return f"the query is on {query.device.type}, this kernel is for cuda"
     if torch.is_grad_enabled() and (query.requires_grad or keys.requires_grad):
-        return "gradients are wanted"
+        return "gradients are needed"
     if torch.compiler.is_compiling():
-        return "a compiled graph is made"
+        return "the graph is being compiled"
     if query.dtype != keys.dtype or query.dtype == torch.float64:
         return "dtypes differ, or are float64"
     if query.ndim > 4 or not 0 < query.shape[-1] <= WIDEST:
         return f"more than {WIDEST} features or two leading axes"
     if call.mask.window is not None or has_rows(call.mask):
-        return "the mask has a window, or something else for each query"
+        return "the mask has a window, or differs for each query"
     return triton_missing()
 
 

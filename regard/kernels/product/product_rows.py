@@ -1,7 +1,7 @@
 """Product scores for kernels that normalise rows themselves, in blocks of rows: memory is bounded."""
 
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -35,8 +35,7 @@ def products_of(call: Call) -> Products:
     form, values = product(call), call.source.values
     lead = leading(form.query, form.keys, values)
     q, k, v = flattened(lead, form.query, form.keys, values)
-    lengths, dense, left, right, offset, _ = facts(call, lead)
-    return Products(q, k, v, lengths, dense, left, right, offset, form.scale)
+    return Products(q, k, v, *facts(call, lead)[:5], form.scale)
 
 
 def flattened(lead: tuple[int, ...], *tensors: Tensor) -> tuple[Tensor, ...]:
@@ -56,49 +55,8 @@ def parts(given: Products, pairs: int) -> Iterator[tuple[Block, Part]]:
         yield block, (q[block], k[block.items], values[block.items], hidden, given.scale)
 
 
-def full_scores(q: Tensor, k: Tensor, hidden: Tensor | None) -> Tensor:
-    """q kᵀ in float32, -inf where hidden.
-
-    Half-precision factors are not upcast, since their products are exact in float32.
-    """
-    scores = full_product(q, k.mT)
-    return scores if hidden is None else scores.masked_fill_(hidden, -torch.inf)
-
-
 def full_product(x: Tensor, y: Tensor) -> Tensor:
     """x @ y, accumulated and returned in float32."""
     if x.is_cuda and x.dtype in HALF and x.dtype == y.dtype:
         return torch.bmm(x, y, out_dtype=torch.float32)
     return torch.bmm(x.float(), y.float())
-
-
-def joined(given: Products, pairs: int, run: Callable[[Part], tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
-    """The results of all blocks (n, R, ·), joined to (N, T, ·)."""
-    (N, T), S = given.q.shape[:2], given.k.shape[1]
-    if pairs >= N * T * S:
-        return run(next(parts(given, pairs))[1])
-    made: tuple[Tensor, ...] = ()
-    for block, part in parts(given, pairs):
-        found = run(part)
-        made = made or tuple(x.new_empty(N, T, *x.shape[2:]) for x in found)
-        for whole, some in zip(made, found, strict=True):
-            whole[block] = some
-    return made
-
-
-Slopes = Callable[[Block, Part], tuple[Tensor | None, Tensor | None, Tensor | None]]
-
-
-def gradients(given: Products, pairs: int, slopes: Slopes) -> tuple[Tensor | None, ...]:
-    """Gradients of q, k and values from those of each block, accumulated in float32."""
-    (N, T), S = given.q.shape[:2], given.k.shape[1]
-    if pairs >= N * T * S:
-        found: tuple[Any, ...] = slopes(*next(parts(given, pairs)))
-    else:
-        found = tuple(x.new_zeros(x.shape, dtype=torch.float32) for x in given[:3])
-        for block, part in parts(given, pairs):
-            own = found[0][block], *(x[block.items] for x in found[1:])
-            for whole, some in zip(own, slopes(block, part), strict=True):
-                if some is not None:
-                    whole += some
-    return tuple(None if x is None else x.to(own.dtype) for x, own in zip(found, given[:3], strict=True))

@@ -39,14 +39,14 @@ class ProductStepCUDA:
         if not query.is_cuda:
             return f"the query is on {query.device.type}, this kernel is for cuda"
         if torch.is_grad_enabled() or torch.compiler.is_compiling():
-            return "gradients or a compiled graph are wanted"
+            return "gradients are needed, or the graph is being compiled"
         if query.dtype != keys.dtype or keys.dtype != values.dtype or query.dtype == torch.float64:
             return "dtypes differ, or are float64"
         if keys.shape != values.shape or not 0 < query.shape[-1] <= WIDEST:
             return f"keys and values have different widths, or more than {WIDEST} features"
         rows = (keys, values) if call.mask is None else (keys, values, call.mask)
         if any(x.stride(-1) != 1 for x in rows):
-            return "features, or the places of the mask, do not lie side by side"
+            return "the last axis of the keys, the values or the mask is not contiguous"
         return triton_missing()
 
     def run(self, call: ProductStep) -> Tensor:

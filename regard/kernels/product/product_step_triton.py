@@ -3,8 +3,7 @@
 Axes: query, out (R, H, D), contiguous; keys, values (B, H, S, D), features contiguous; mask (B, S) bytes. A
 program has one row and one head: tiles of keys (BLOCK, D), all sums in float32.
 """
-# mypy: disable-error-code="import-untyped, import-not-found, no-untyped-def"
-# mypy: disable-error-code="no-untyped-call, untyped-decorator"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
 
 import triton
 import triton.language as tl

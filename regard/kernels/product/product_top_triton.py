@@ -5,8 +5,7 @@ Chunks are CHUNK consecutive source positions: tops (lines, chunks) has the larg
 includes a factor of log2 e, since the device computes powers of two. Products are compared unscaled, and in
 the power scaling is fused with the difference.
 """
-# mypy: disable-error-code="import-untyped, import-not-found, no-untyped-def"
-# mypy: disable-error-code="no-untyped-call, untyped-decorator"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
 
 import triton
 import triton.language as tl
@@ -77,8 +76,8 @@ def tops_kernel(
     tops += (line * T + t[:, None]) * chunks
     end, whole = S, S // BLOCK_S * BLOCK_S
     if CAUSAL:
-        end = tl.minimum(S, (tl.program_id(0) + 1) * BLOCK_T + offset)
-        whole = tl.minimum(S, tl.program_id(0) * BLOCK_T + offset + 1) // BLOCK_S * BLOCK_S
+        end = tl.maximum(0, tl.minimum(S, (tl.program_id(0) + 1) * BLOCK_T + offset))
+        whole = tl.maximum(0, tl.minimum(S, tl.program_id(0) * BLOCK_T + offset + 1)) // BLOCK_S * BLOCK_S
     if MASKED:
         whole = 0
     for start in range(0, whole, BLOCK_S):

@@ -3,8 +3,7 @@
 Axes: query (B, H, T, D), keys (B, H, S, D), features contiguous; mask (B, H, S) bytes; weights (B, H, T, S).
 The scale includes a factor of log2 e, since the device computes powers of two.
 """
-# mypy: disable-error-code="import-untyped, import-not-found, no-untyped-def"
-# mypy: disable-error-code="no-untyped-call, untyped-decorator"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
 
 import triton
 import triton.language as tl

@@ -22,6 +22,7 @@ T × S mask for it.
 In short calls host overhead dominates, so the most common cases are checked first.
 """
 
+from dataclasses import replace
 from math import prod
 
 import torch
@@ -255,7 +256,8 @@ def _by_facts(query: Tensor, keys: Tensor, values: Tensor, mask: Mask, scale: fl
     if mask.causal and keys.shape[-2] > T + mask.offset:  # keys after the last query are hidden from all
         seen = T + mask.offset
         keys, values = keys[..., :seen, :], values[..., :seen, :]
-        mask = _first(mask, seen)
+        if mask.dense is not None and mask.dense.shape[-1] > 1:
+            mask = replace(mask, dense=mask.dense[..., :seen])
     visible = row_mask(mask, lead, keys.shape[-2], query.device)
     fit = query.ndim == 4 and _fit(query, keys, values) and not causal  # the others require equal widths
     q, k, v = (query, keys, values) if fit else _fitted(query, keys, values, lead)
@@ -268,14 +270,6 @@ def _by_facts(query: Tensor, keys: Tensor, values: Tensor, mask: Mask, scale: fl
             q, k, v, 0.0, True, attn_mask=bias_of(visible, q.dtype), scale=scale
         )
     return _restored(context, lead, Dv)
-
-
-def _first(mask: Mask, seen: int) -> Mask:
-    """The mask of the first `seen` positions of the source."""
-    dense = mask.dense
-    if dense is not None and dense.shape[-1] > 1:
-        dense = dense[..., :seen]
-    return Mask(causal=mask.causal, lengths=mask.lengths, dense=dense, offset=mask.offset)
 
 
 def _fit(query: Tensor, keys: Tensor, values: Tensor) -> bool:

@@ -45,7 +45,7 @@ class SelfAttentionCPU:
     def refuses(self, call: SelfCall) -> str | None:
         x, heads = call.query, call.heads
         if type(x) not in PLAIN or not x.is_cpu or x.dtype is not torch.float32:
-            return "the query is no float32 tensor on a CPU"
+            return "the query is not a float32 tensor on a CPU"
         B, T, D = x.shape if x.ndim == 3 else (0, 0, 0)
         if not 0 < B * T * T * heads.heads <= NUMBERS or D * D > NUMBERS:
             return f"a tensor has more than {NUMBERS} numbers, or none"
@@ -85,11 +85,11 @@ class SelfAttentionCUDA:
     def refuses(self, call: SelfCall) -> str | None:
         x, heads = call.query, call.heads
         if type(x) not in PLAIN or not x.is_cuda or x.dtype not in SINGLE:
-            return "the query is no half or single precision tensor on a GPU"
+            return "the query is not a half- or single-precision tensor on a GPU"
         if x.ndim != 3 or not x.numel() or (x.shape[1] == 1 and x.dtype is torch.float32):
-            return "the query is not (B, T, D), is empty, or is one in single precision"
+            return "the query is not (B, T, D), is empty, or has one position in single precision"
         if heads.dim % (8 * heads.heads):
-            return "a head is no multiple of eight wide"
+            return "the width of a head is not a multiple of eight"
         return _refuses(call)
 
     def run(self, call: SelfCall) -> AttentionResult:
@@ -145,7 +145,7 @@ def _refuses(call: SelfCall) -> str | None:
         return "MultiHead has methods of its own"
     gradients = torch.is_grad_enabled()
     return _refuses_parts(heads._modules, x, gradients) or (
-        "gradients are wanted" if gradients and x.requires_grad else None
+        "gradients are needed" if gradients and x.requires_grad else None
     )
 
 
@@ -176,22 +176,22 @@ def _refuses_parts(parts: dict[str, Any], x: Tensor, gradients: bool) -> str | N
             return "a part has hooks or methods of its own"
     plain = type(score) is DotScore and type(normalizer) is Softmax and "form" not in score.__dict__
     if not plain or score.scale is not None or normalizer.temperature != 1.0 or attention.window is not None:
-        return "the attention is no scaled dot product with a softmax"
+        return "the attention is not a scaled dot product with a softmax"
     if attention.kernel != "auto" or (attention.dropout and attention.training):
-        return "a kernel was asked for, or weights are dropped"
+        return "a kernel was requested, or dropout is on"
     size, dtype, device = projections[0].in_features, x.dtype, x.get_device()
     biased = projections[0]._parameters["bias"] is not None
     for W in projections:
         if type(W) is not nn.Linear or not W.in_features == W.out_features == size:
-            return "the projections are no nn.Linear, or not alike"
+            return "the projections are not nn.Linear, or differ in size or bias"
         weight: Any = W._parameters["weight"]
         bias: Any = W._parameters["bias"]
         if type(weight) not in PLAIN or weight.dtype is not dtype or weight.get_device() != device:
-            return "a projection has no parameter in the precision of the query, on its device"
+            return "the weights of a projection differ from the query in dtype or device"
         if (bias is not None) is not biased:
-            return "the projections are no nn.Linear, or not alike"
+            return "the projections are not nn.Linear, or differ in size or bias"
         if gradients and (weight.requires_grad or (biased and bias.requires_grad)):
-            return "gradients are wanted"
+            return "gradients are needed"
     return None
 
 

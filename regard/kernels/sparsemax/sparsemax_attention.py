@@ -28,7 +28,6 @@ from regard.catalog import card
 from regard.kernels.additive import additive_cpu, additive_cuda, additive_launch
 from regard.kernels.additive.additive_operands import (
     STEP,
-    Block,
     operands,
     refuses_additive,
     refuses_facts,
@@ -37,15 +36,7 @@ from regard.kernels.additive.additive_operands import (
 from regard.kernels.compiler import triton_missing
 from regard.kernels.ops import once, operator
 from regard.kernels.product.blocks import in_blocks, is_large
-from regard.kernels.product.product_rows import (
-    Part,
-    Products,
-    flattened,
-    full_product,
-    gradients,
-    joined,
-    products_of,
-)
+from regard.kernels.product.product_rows import Products, flattened, full_product, parts, products_of
 from regard.kernels.product.products import HALF_OR_SINGLE, hidden_pairs, product, refuses_dtypes
 from regard.kernels.shapes import flat, leading
 from regard.kernels.sparsemax import sparsemax_cpu, sparsemax_cuda
@@ -210,19 +201,24 @@ def _is_long(call: Call, query: Tensor, keys: Tensor) -> bool:
 def forward(given: Products) -> Tensor:
     """The context (N, T, Dv), block by block."""
     own = sparsemax_cuda if given.q.is_cuda else sparsemax_cpu
-    return joined(given, own.PAIRS, lambda part: own.product(*part)[:1])[0]
+    context = given.values.new_empty(*given.q.shape[:2], given.values.shape[-1])
+    for block, part in parts(given, own.PAIRS):
+        context[block] = own.product(*part)[0]
+    return context
 
 
-def backward(grad: Tensor, given: Products) -> tuple[Tensor | None, ...]:
-    """Gradients of q, k and the values; recomputes the weights."""
-    own = sparsemax_cuda if grad.is_cuda else sparsemax_cpu
+def backward(grad: Tensor, given: Products) -> tuple[Tensor, ...]:
+    """Gradients of q, k and the values, accumulated in float32; recomputes the weights."""
+    own: Any = sparsemax_cuda if grad.is_cuda else sparsemax_cpu
     exact = {"multiplied": full_product} if grad.is_cuda else {}
-
-    def slopes(block: Block, part: Part) -> Any:
+    of_q, of_k, of_values = (x.new_zeros(x.shape, dtype=torch.float32) for x in given[:3])
+    for block, part in parts(given, own.PAIRS):
         q, k, values, _, scale = part
-        return own.product_backward(grad[block], q, k, values, own.weigh(*part), scale, **exact)
-
-    return gradients(given, own.PAIRS, slopes)
+        slopes = own.product_backward(grad[block], q, k, values, own.weigh(*part), scale, **exact)
+        of_q[block].add_(slopes[0])
+        of_k[block.items].add_(slopes[1])
+        of_values[block.items].add_(slopes[2])
+    return tuple(x.to(grad.dtype) for x in (of_q, of_k, of_values))  # all inputs have one dtype
 
 
 def _are_rows(query: Tensor, keys: Tensor, values: Tensor) -> bool:

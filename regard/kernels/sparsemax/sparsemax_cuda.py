@@ -12,7 +12,7 @@ from torch import Tensor
 from regard.attention.normalizers.sparsemax import Sparsemax
 from regard.kernels import tuning
 from regard.kernels.launching import launch
-from regard.kernels.product.product_rows import full_product, full_scores
+from regard.kernels.product.product_rows import full_product
 from regard.kernels.sparsemax.sparsemax_cpu import plain_gradient
 
 KEPT = PAIRS = tuning.PAIRS  # up to so many weights are saved for the backward pass; more are recomputed
@@ -77,7 +77,9 @@ def weigh(q: Tensor, k: Tensor, values: Tensor, hidden: Tensor | None, scale: fl
     Half-precision queries and keys are not upcast, since their products are exact in float32; weights are
     rounded before they multiply the values, as in fused attention.
     """
-    return forward(full_scores(q, k, hidden), values.dtype, scale)
+    scores = full_product(q, k.mT)
+    scores = scores if hidden is None else scores.masked_fill_(hidden, -torch.inf)
+    return forward(scores, values.dtype, scale)
 
 
 def product_backward(

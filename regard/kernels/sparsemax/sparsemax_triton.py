@@ -5,8 +5,7 @@
 The steps approach from the left and end at the exact solution, as in sparsemax_cpu.cpp; no row is sorted. The
 sums are in float32, so a last step corrects their rounding.
 """
-# mypy: disable-error-code="import-untyped, import-not-found, no-untyped-def"
-# mypy: disable-error-code="no-untyped-call, untyped-decorator"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
 
 import triton
 import triton.language as tl

@@ -34,7 +34,6 @@ from regard.kernels.compiler import triton_missing
 from regard.kernels.tuning import power_of_two
 
 CHUNK = 2**24  # scores of a pass that are processed at a time
-IN_TRITON = True  # use the kernel where Triton and a GPU are available
 
 Found = tuple[Tensor, Tensor | None]
 
@@ -57,7 +56,7 @@ class _OfTwo(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None, None]:
         if torch.is_grad_enabled():  # create_graph=True
-            raise KernelRefused("cross-entropy has no gradient of its gradient; expected one backward pass.")
+            raise KernelRefused("cross-entropy has no second derivative; expected one backward pass.")
         (grad,) = ctx.saved_tensors
         return (grad * upstream).to(ctx.dtype), None, None, None
 
@@ -106,29 +105,24 @@ class CrossEntropyOfTwo:
     def refuses(self, call: tuple[Any, ...]) -> str | None:
         scores: Tensor = call[0]
         if not scores.is_cuda or scores.dtype not in (torch.float32, *HALF):
-            return f"scores are {scores.dtype} on {scores.device.type}, this is for half and single on cuda"
-        return triton_missing() if IN_TRITON else "it is switched off"
+            return f"scores are {scores.dtype} on {scores.device.type}, not half or single precision on cuda"
+        return triton_missing()
 
     def run(self, call: tuple[Any, ...]) -> Found:
-        return _in_triton(*call)
+        from regard.kernels.training import cross_entropy_triton
+
+        scores, words, smoothing, weight, wanted = call
+        N, V = len(words), scores.shape[-1]
+        losses = torch.empty(N, dtype=torch.float32, device=scores.device)
+        grad = torch.empty_like(scores, dtype=kept_dtype(scores)) if wanted else None
+        block = min(cross_entropy_triton.WIDEST, max(16, power_of_two(V)))
+        if N:
+            cross_entropy_triton.kernel[(N,)](
+                *(scores, words, losses, scores if grad is None else grad),
+                *(N, V, float(smoothing), float(weight), wanted, block),
+                num_warps=max(1, block // 256),  # eight elements per thread
+            )
+        return losses, grad
 
 
 CROSS_ENTROPY = CrossEntropyOfTwo()
-
-
-def _in_triton(scores: Tensor, words: Tensor, smoothing: float, weight: float, wanted: bool) -> Found:
-    """`in_chunks` in one launch."""
-    from regard.kernels.training import cross_entropy_triton
-
-    N, V = len(words), scores.shape[-1]
-    losses = torch.empty(N, dtype=torch.float32, device=scores.device)
-    grad = torch.empty_like(scores, dtype=kept_dtype(scores)) if wanted else None
-    block = min(cross_entropy_triton.WIDEST, max(16, power_of_two(V)))
-    if N:
-        cross_entropy_triton.kernel[(N,)](
-            *(scores, words, losses, scores if grad is None else grad, N, V, float(smoothing), float(weight)),
-            wanted,
-            block,
-            num_warps=max(1, block // 256),  # eight elements per thread
-        )
-    return losses, grad

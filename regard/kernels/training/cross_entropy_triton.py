@@ -3,8 +3,7 @@
 The formulas are those of cross_entropy.py. A program reads its rows three times: for log Σ e^z, for the loss,
 and for the gradient; the second and third reads hit the cache. Ignored rows are not read.
 """
-# mypy: disable-error-code="import-untyped, import-not-found, no-untyped-def"
-# mypy: disable-error-code="no-untyped-call, untyped-decorator"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
 
 import triton
 import triton.language as tl

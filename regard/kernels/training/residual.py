@@ -55,11 +55,11 @@ class ResidualNorm:
         if torch.compiler.is_compiling():
             return "the graph is being compiled"
         if not call.norm.training:
-            return "nothing is trained"
+            return "the norm is not in training mode"
         if x.shape != change.shape or x.shape[-1] > WIDEST:
             return f"shapes differ, or have more than {WIDEST} features"
         if not call.plain:
-            return "norm or dropout compute something of their own"
+            return "the norm or the dropout is of another class, or has hooks"
         return triton_missing()
 
     def run(self, call: Closing) -> Tensor:
@@ -112,9 +112,7 @@ class _NormalizedSum(torch.autograd.Function):
         from regard.kernels.training import residual_triton
 
         if torch.is_grad_enabled():  # create_graph=True
-            raise KernelRefused(
-                "a fused residual has no gradient of its gradient; expected one backward pass."
-            )
+            raise KernelRefused("a fused residual has no second derivative; expected one backward pass.")
         x, change, weight, seed = ctx.saved_tensors
         of_x, of_change = torch.empty_like(x), torch.empty_like(change)
         rows, block, warps = _sizes(x)

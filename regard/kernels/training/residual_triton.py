@@ -2,8 +2,7 @@
 
 The formulas are those of residual.py. Axes: x, change, out and their gradients (rows, D), contiguous.
 """
-# mypy: disable-error-code="import-untyped, import-not-found, no-untyped-def"
-# mypy: disable-error-code="no-untyped-call, untyped-decorator"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
 
 import triton
 import triton.language as tl

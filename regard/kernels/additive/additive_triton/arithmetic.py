@@ -7,8 +7,7 @@ loop. Four features share a reciprocal, with p = x₁x₂, q = x₃x₄:
 
     1/x₁ + 1/x₂ + 1/x₃ + 1/x₄ = ((x₁ + x₂) q + (x₃ + x₄) p) / (p q)
 """
-# mypy: disable-error-code="import-untyped, import-not-found, no-untyped-def"
-# mypy: disable-error-code="no-untyped-call, untyped-decorator"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
 
 import triton
 import triton.language as tl
@@ -114,12 +113,6 @@ def add_quotients(total, a1, a2, a3, a4, b1, b2, b3, b4, c1, c2, c3, c4, SASS: t
     front = x1 * x2
     back = x3 * x4
     return total + ((x1 + x2) * back + (x3 + x4) * front) / (front * back)
-
-
-@triton.jit
-def from_sum(a, b, SASS: tl.constexpr):
-    """r = 1 / (1 + e^{2(a + b)}), with the sum formed first."""
-    return sigmoid(a + b, SASS)
 
 
 @triton.jit

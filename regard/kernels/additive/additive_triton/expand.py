@@ -14,8 +14,7 @@ in float32; where it does, it counts as reach. A feature whose weight is negligi
 that is padding, gets A' = 0 and c = ±1: a constant, which softmax ignores. It is small next to a weight of
 2¹⁶, and the signs alternate, so that such constants do not add up.
 """
-# mypy: disable-error-code="import-untyped, import-not-found, no-untyped-def"
-# mypy: disable-error-code="no-untyped-call, untyped-decorator"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
 
 import triton
 import triton.language as tl

@@ -4,13 +4,12 @@
 
 with g = d loss / d score. Each program stores its own sums; `join_kernel` adds them up.
 """
-# mypy: disable-error-code="import-untyped, import-not-found, no-untyped-def"
-# mypy: disable-error-code="no-untyped-call, untyped-decorator"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
 
 import triton
 import triton.language as tl
 
-from regard.kernels.additive.additive_triton.arithmetic import LIMIT_OF_TWO, from_sum, load_four, reciprocal
+from regard.kernels.additive.additive_triton.arithmetic import LIMIT_OF_TWO, load_four, reciprocal, sigmoid
 from regard.kernels.additive.additive_triton.expand import SPAN
 
 
@@ -162,10 +161,10 @@ def gradient_kernel(
             x3 = tl.load(query + 2, mask=d + 2 < D, other=0.0).to(tl.float32)
             x4 = tl.load(query + 3, mask=d + 3 < D, other=0.0).to(tl.float32)
             out = rows_of_a + t * 4
-            f1, s1 = add_feature(f1, s1, g, from_sum(x1, y1, SASS), w1, out, MIDDLE)
-            f2, s2 = add_feature(f2, s2, g, from_sum(x2, y2, SASS), w2, out + 1, MIDDLE)
-            f3, s3 = add_feature(f3, s3, g, from_sum(x3, y3, SASS), w3, out + 2, MIDDLE)
-            f4, s4 = add_feature(f4, s4, g, from_sum(x4, y4, SASS), w4, out + 3, MIDDLE)
+            f1, s1 = add_feature(f1, s1, g, sigmoid(x1 + y1, SASS), w1, out, MIDDLE)
+            f2, s2 = add_feature(f2, s2, g, sigmoid(x2 + y2, SASS), w2, out + 1, MIDDLE)
+            f3, s3 = add_feature(f3, s3, g, sigmoid(x3 + y3, SASS), w3, out + 2, MIDDLE)
+            f4, s4 = add_feature(f4, s4, g, sigmoid(x4 + y4, SASS), w4, out + 3, MIDDLE)
     out = grad_b + ((split * items + item) * G + group) * 4 * S + s
     tl.store(out, 4.0 * w1 * s1, mask=inside)
     tl.store(out + S, 4.0 * w2 * s2, mask=inside)

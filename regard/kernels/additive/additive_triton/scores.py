@@ -7,8 +7,7 @@ In half precision a tile is stored as 2^(e - the largest e of its row), e in uni
 the values, together with that maximum and the sum; `mix_kernel` combines the tiles of a row. In float32 the
 scores themselves are stored, `softmax_kernel` follows, and the product is left to the caller.
 """
-# mypy: disable-error-code="import-untyped, import-not-found, no-untyped-def"
-# mypy: disable-error-code="no-untyped-call, untyped-decorator"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
 
 import triton
 import triton.language as tl
@@ -17,12 +16,12 @@ from regard.kernels.additive.additive_triton.arithmetic import (
     LIMIT,
     LOG2E,
     add_quotients,
-    from_sum,
     halves,
     is_shown,
     load_four,
     load_one,
     power_of_two,
+    sigmoid,
 )
 from regard.kernels.additive.additive_triton.expand import SPAN
 
@@ -168,7 +167,7 @@ def scores_kernel(
                 e = sums(given_a, given_b, weights, D, RT, RS, WT, WS, SASS)
             else:
                 for d in range(0, D):
-                    r = from_sum(load_one(given_a + d, SASS), load_one(given_b + d, SASS), SASS)
+                    r = sigmoid(load_one(given_a + d, SASS) + load_one(given_b + d, SASS), SASS)
                     e += tl.load(weights + d) * r
 
     shown = is_shown(

@@ -24,8 +24,7 @@ of the backward pass share one buffer, since an allocation takes as long as a la
 Strides are given in units of UNIT elements, which tells the compiler their divisibility, so that it loads 16
 bytes at a time where possible.
 """
-# mypy: disable-error-code="import-untyped, import-not-found, no-untyped-def"
-# mypy: disable-error-code="no-untyped-call, untyped-decorator"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
 
 import triton
 import triton.language as tl
