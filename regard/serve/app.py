@@ -1,7 +1,7 @@
 """The application: routes, error handlers, and the guard in front of them."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -16,7 +16,7 @@ from regard.serve.comparisons import Comparisons
 from regard.serve.folders import Folders
 from regard.serve.metrics import Metrics
 from regard.serve.models import Models
-from regard.serve.problems import Problem, stopping
+from regard.serve.problems import Problem, invalid, stopping
 from regard.serve.reference import STYLE, reference_page
 from regard.serve.runs import Runs
 from regard.serve.security import Guard
@@ -25,9 +25,10 @@ from regard.serve.settings import Settings
 STATUSES = (400, 401, 403, 404, 405, 408, 413, 415, 421, 422, 429, 500, 503, 504)
 
 
-def create_app(settings: Settings, models: Models, runs: Runs, metrics: Metrics) -> FastAPI:
-    """Build the application; `settings` decide who has access."""
-    folders = Folders(settings.folder)
+def create_app(settings: Settings, names: Iterable[str], *, device: str | None = None) -> FastAPI:
+    """Build the application and its models, none of them loaded."""
+    metrics, runs, folders = Metrics(), Runs(settings.runs), Folders(settings.folder)
+    models = Models(names, settings.pace, metrics, runs=runs, device=device)
     library = Worker("library", studio_routes.library(runs, folders), settings.pace, metrics)
 
     @asynccontextmanager
@@ -111,8 +112,7 @@ HTTP = {
 async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     code, message = HTTP.get(error.status_code, ("error", str(error.detail)))
-    body = {"error": {"code": code, "message": message}}
-    return JSONResponse(body, error.status_code, headers=dict(error.headers or {}))
+    return await _problem(request, Problem(error.status_code, code, message, dict(error.headers or {})))
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
@@ -123,5 +123,4 @@ async def _invalid(request: Request, error: Exception) -> Response:
     place = ".".join(str(part) for part in first["loc"][1:] if not str(part).startswith(own))
     if first["type"] == "json_invalid":
         place = "body"
-    message = f"{place[:100] or 'body'}: {first['msg'].rstrip('.')}."
-    return JSONResponse({"error": {"code": "invalid", "message": message}}, 422)
+    return await _problem(request, invalid(f"{place[:100] or 'body'}: {first['msg'].rstrip('.')}."))

@@ -7,25 +7,13 @@ from typing import TYPE_CHECKING
 
 from regard.serve.logs import log_to_stderr
 from regard.serve.opening import Opening
-from regard.serve.server import load_all, make_server, open_socket
+from regard.serve.server import make_server, open_socket
 from regard.serve.settings import Settings, is_any
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
 log = logging.getLogger("regard.serve")
-
-
-def build(settings: Settings, names: Iterable[str], *, device: str | None = None) -> "FastAPI":
-    """Build the application and its models, none of them loaded. The imports take seconds."""
-    from regard.serve.app import create_app
-    from regard.serve.metrics import Metrics
-    from regard.serve.models import Models
-    from regard.serve.runs import Runs
-
-    metrics, runs = Metrics(), Runs(settings.runs)
-    models = Models(names, settings.pace, metrics, runs=runs, device=device)
-    return create_app(settings, models, runs, metrics)
 
 
 def start(
@@ -46,10 +34,12 @@ def start(
     def load() -> "FastAPI":
         import torch
 
+        from regard.serve.app import create_app
+
         torch.set_num_threads(max(1, (os.cpu_count() or 1) - 1))
-        app = build(settings, names, device=device)
+        app = create_app(settings, names, device=device)
         if loading:
-            load_all(app.state.models)
+            app.state.models.load_all()
         return app
 
     app = load() if settings.page is None else Opening(settings, settings.page, load)
