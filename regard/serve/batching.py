@@ -23,7 +23,7 @@ from regard.decode.cancel import Cancelled, cancellable
 from regard.errors import RegardError
 from regard.serve.limits import Pace
 from regard.serve.metrics import Metrics
-from regard.serve.problems import Problem, deadly, failed, full, stopping, too_slow
+from regard.serve.problems import Problem, failed, invalid, stopping
 
 log = logging.getLogger("regard.serve")
 
@@ -97,7 +97,8 @@ class Worker:
             return await asyncio.wait_for(job.future, self.pace.seconds)
         except TimeoutError:
             self._replace_hung()
-            raise too_slow(self.pace.seconds) from None
+            late = f"There was no answer within {self.pace.seconds:g} seconds; ask for less."
+            raise Problem(504, "timeout", late) from None
         finally:
             if not job.future.done():
                 job.future.cancel()
@@ -109,7 +110,8 @@ class Worker:
             if self._stopping:
                 raise stopping()
             if len(self._jobs) >= self.pace.waiting:
-                raise full(len(self._jobs))
+                full = f"{len(self._jobs)} requests wait for this model already; try again."
+                raise Problem(429, "queue_full", full, {"Retry-After": "1"})
             if self._thread is None:
                 self.start()
             job = Job(key, item, loop.create_future(), loop, size)
@@ -162,7 +164,9 @@ class Worker:
         """Put a dead thread's jobs back at the front of the queue, except one that already ran alone."""
         for job in reversed(self._running):
             if job.most == 1:
-                job.answer(deadly())
+                job.answer(
+                    failed("The worker died whenever it computed this request; it is not tried again.")
+                )
             else:
                 job.most = max(1, len(self._running) // 8)
                 self._jobs.appendleft(job)
@@ -225,7 +229,7 @@ class Worker:
             if isinstance(error, Problem):
                 return [error]
             if isinstance(error, RegardError):
-                return [Problem(422, "invalid", str(error))]
+                return [invalid(str(error))]
             log.error(
                 "a request failed",
                 extra={"model": self.name, "error": type(error).__name__, "trace": _places(error)},

@@ -205,14 +205,10 @@ def _too_large(limit: int) -> Problem:
 
 def _replay(body: bytes, receive: Receive) -> Receive:
     """Replay the body, then pass on later messages (the disconnection)."""
-    given = False
+    replayed = iter([{"type": "http.request", "body": body, "more_body": False}])
 
     async def again() -> Message:
-        nonlocal given
-        if given:
-            return await receive()
-        given = True
-        return {"type": "http.request", "body": body, "more_body": False}
+        return next(replayed, None) or await receive()
 
     return again
 

@@ -28,8 +28,10 @@ DEFLATED = 4096  # bytes from which a matrix is compressed
 SCAN = b"\xff\xda"  # the marker of JPEG before each scan
 
 
-def matrix(values: Any, *, small: bool = False) -> dict[str, Any]:
-    """(T, S) weights as float32, or in a byte each where `small`."""
+def matrix(values: Any, *, small: bool = False) -> dict[str, Any] | None:
+    """(T, S) weights as float32, or in a byte each where `small`; None for a model without attention."""
+    if values is None:
+        return None
     array = to_array(values, torch.float32)
     found, scale = quantize(array) if small else (array, 1.0)
     return encode(found, scale, compress=found.nbytes >= DEFLATED)

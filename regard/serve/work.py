@@ -7,8 +7,6 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import wraps
 from typing import Any
 
-from torch import Tensor
-
 from regard.data.geometry import QUESTIONS, perimeter
 from regard.decode.cancel import check_cancelled
 from regard.serve import limits
@@ -85,7 +83,7 @@ def _tree(found: SearchTree) -> dict[str, Any]:
         }
         for number, (node, piece) in enumerate(zip(found.nodes, found.pieces, strict=True))
     ]
-    return {"nodes": nodes, "hypotheses": [list(way) for way in found.hypotheses]}
+    return {"nodes": nodes, "hypotheses": found.hypotheses}
 
 
 @one_by_one
@@ -128,13 +126,13 @@ def translated(system: TranslationSystem, found: Translated) -> dict[str, Any]:
         "source_words": list(best.source_pieces),
         "target_words": list(best.pieces),
         "score": best.score,
-        "alignment": _matrix(best.weights),
+        "alignment": matrix(best.weights),
         "beam": [
             {
                 "text": each.text,
                 "score": each.score,
                 "words": list(each.pieces),
-                "alignment": _matrix(each.weights),
+                "alignment": matrix(each.weights),
             }
             for each in found.beam
         ],
@@ -152,10 +150,6 @@ def check_pieces(system: TranslationSystem, texts: Sequence[str], *, target: boo
     ):
         if count > most:
             raise Problem(422, "too_long", f"{name}: has {count} {what}; expected {most} at most.")
-
-
-def _matrix(weights: Tensor | None) -> dict[str, Any] | None:
-    return None if weights is None else matrix(weights)
 
 
 def _grouped(results: list[dict[str, Any]], groups: Sequence[Sequence[Any]]) -> Answers:
@@ -183,7 +177,7 @@ def _pointed(found: PointedOut, question: str) -> dict[str, Any]:
         "points": found.points.double().round(decimals=6).tolist(),
         "order": found.order,
         "exact": exact,
-        "weights": _matrix(found.weights),
+        "weights": matrix(found.weights),
     }
     if question == "tsp":
         made["length"] = perimeter(found.points, found.order)
@@ -331,8 +325,8 @@ def _entailed(found: Entailed) -> dict[str, Any]:
         "premise": ["", *found.premise],
         "hypothesis": ["", *found.hypothesis],
         "pooled": found.pooled,
-        "weights": _matrix(there),
-        "back": _matrix(back),
+        "weights": matrix(there),
+        "back": matrix(back),
     }
 
 
@@ -349,7 +343,7 @@ def _scored(found: Scored, following: list[tuple[str, float]]) -> dict[str, Any]
         "log_probabilities": found.log_probabilities.tolist(),
         "perplexity": found.perplexity,
         "next": [{"word": word, "probability": probability} for word, probability in following],
-        "weights": _matrix(found.weights),
+        "weights": matrix(found.weights),
     }
 
 
