@@ -23,7 +23,6 @@ def command(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out",
             metavar="FILE",
             help="Draw the attention: a .png or .svg file; for several pictures a folder, one file each.",
         ),

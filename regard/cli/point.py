@@ -28,7 +28,7 @@ def command(
         ),
     ],
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Draw the answer: a .png or .svg file.")
+        Path | None, typer.Option(metavar="FILE", help="Draw the answer: a .png or .svg file.")
     ] = None,
     form: Annotated[
         Literal["numbers", "csv", "json"],

@@ -46,9 +46,7 @@ def command(
     processes: Annotated[
         int, typer.Option(min=1, max=1024, help="Processes that translate; each takes one GPU.")
     ] = 1,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Translate files into this folder.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Translate files into this folder.")] = None,
     shard: Annotated[
         str | None, typer.Option("--shard", metavar="K/N", help="With --out: part K of N, from 0/N.")
     ] = None,
