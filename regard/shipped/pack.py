@@ -25,7 +25,7 @@ from regard.evaluate.base import Sized, evaluate
 from regard.evaluate.pictures import draw
 from regard.evaluate.results import commit, machine
 from regard.models.base import Translating
-from regard.shipped.card import write_card
+from regard.shipped.card import render_card
 from regard.shipped.find import RECORD
 from regard.shipped.publish import copy_files, write_digests, write_json
 from regard.shipped.table import SENTENCES, Shipped
@@ -100,7 +100,7 @@ def pack(run: Path, out: Path, row: Shipped, *, device: str | None = None, note:
             **{name: again[name] for name in KEPT if name in again},
         }
         write_json(aside / RECORD, record)
-        write_card(aside / "README.md", record)
+        (aside / "README.md").write_text(render_card(record), encoding="utf-8")
         write_digests(aside)
         if out.exists():
             shutil.rmtree(out)

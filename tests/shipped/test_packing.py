@@ -149,7 +149,7 @@ def test_a_changed_file_is_refused(run, tmp_path):
 def test_a_failure_leaves_the_folder_as_it_was(run, packed, monkeypatch, tmp_path):
     pack.pack(run, tmp_path / "tiny", ROW)
     kept = (tmp_path / "tiny" / "digests.json").read_bytes()
-    monkeypatch.setattr(pack, "write_card", lambda path, record: 1 / 0)
+    monkeypatch.setattr(pack, "render_card", lambda record: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         pack.pack(run, tmp_path / "tiny", ROW)
     assert (tmp_path / "tiny" / "digests.json").read_bytes() == kept
