@@ -16,7 +16,7 @@ from regard.decode.cancel import check_cancelled
 from regard.errors import DataError, ShapeError, check_whole
 from regard.models.ntm import NTM, Tape
 from regard.systems.drawable import Drawable
-from regard.systems.system import System, chunks, same_length
+from regard.systems.system import System, chunks, depth, same_length
 from regard.tasks.bits import BitTask
 from regard.tasks.ntm import AssociativeRecallTask, CopyTask
 from regard.train.run import Run
@@ -110,7 +110,7 @@ class MachineSystem(System):
         queried item. Other tasks only have examples.
         """
         task, axes = self.task, 3 if isinstance(self.task, AssociativeRecallTask) else 2
-        single = not isinstance(bits, list | tuple) or (len(bits) > 0 and _axes(bits) <= axes)
+        single = not isinstance(bits, list | tuple) or (len(bits) > 0 and depth(bits) <= axes)
         sequences = [_tensor(each) for each in ([bits] if single else bits)]
         asked = [ask] * len(sequences) if isinstance(ask, int) else list(ask)
         same_length("run", bits=sequences, ask=asked)
@@ -186,10 +186,3 @@ def _tensor(bits: Any) -> Tensor:
         raise ShapeError(
             "run: `bits` cannot be read as rows of numbers, all of one length; expected vectors of bits."
         ) from None
-
-
-def _axes(bits: Any) -> int:
-    """The nesting depth of lists; a tensor counts its axes."""
-    if isinstance(bits, list | tuple):
-        return 1 + (_axes(bits[0]) if len(bits) else 0)
-    return getattr(bits, "ndim", 0)
