@@ -242,16 +242,9 @@ def _draw_runs(axes: Axes, curves: Mapping[str, _Curve]) -> dict[str, tuple[floa
     """Draw the runs, the first one on top; returns where they end."""
     for i, curve in enumerate(curves.values()):
         if curve.window > 1:
-            there, back = (
-                zip(curve.x, curve.low, strict=True),
-                zip(curve.x[::-1], curve.high[::-1], strict=True),
-            )
-            axes.sheet.draw(
-                [[axes.at(*each) for each in (*there, *back)]],
-                fill=_line_style(i)[0],
-                opacity=0.16,
-                closed=True,
-            )
+            edge = zip(curve.x + curve.x[::-1], curve.low + curve.high[::-1], strict=True)
+            band = [axes.at(*each) for each in edge]
+            axes.sheet.draw([band], fill=_line_style(i)[0], opacity=0.16, closed=True)
     for i, curve in reversed(list(enumerate(curves.values()))):
         _line(axes, curve.x, curve.smooth, i, "o" if len(curve.x) == 1 else "")  # a single point has no line
     return {name: (curve.x[-1], curve.smooth[-1]) for name, curve in curves.items()}
