@@ -183,7 +183,7 @@ def _verify(folder: Path, run: Path | None) -> None:
     whole = f"{found.whole} of {found.plan.chunks} chunks are right" if found.faults else "complete"
     typer.echo(f"{folder}: {len(files)} files, {sum(own.lines for own in files)} lines; {whole}.")
     if found.left_empty:
-        typer.echo(f"lines left empty, as they could not be translated: {found.left_empty}")
+        typer.echo(f"lines left empty because they could not be translated: {found.left_empty}")
     for fault in found.faults[:SHOWN]:
         typer.echo(fault)
     if len(found.faults) > SHOWN:

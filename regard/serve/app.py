@@ -80,7 +80,7 @@ def _state(app: FastAPI, metrics: Metrics) -> None:
         if request.app.state.stopping:
             raise stopping()
         if not request.app.state.models.ready:
-            raise Problem(503, "loading", "Models are being loaded; try again.", {"Retry-After": "1"})
+            raise Problem(503, "loading", "The models are still loading; try again.", {"Retry-After": "1"})
         return PlainTextResponse("ok\n")
 
     @app.get("/metrics", response_class=PlainTextResponse, responses=TEXT)
@@ -104,8 +104,11 @@ async def _problem(request: Request, error: Exception) -> Response:
 
 HTTP = {
     400: ("invalid", "The body cannot be read; expected JSON."),
-    404: ("not_found", "There is nothing at this address; /docs lists what there is."),
-    405: ("wrong_method", "This address does not take this method; /docs lists what there is."),
+    404: ("not_found", "There is nothing at this address; /docs lists all addresses."),
+    405: (
+        "wrong_method",
+        "This address does not accept this method; /docs lists the methods.",
+    ),
 }
 
 

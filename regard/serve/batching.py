@@ -97,7 +97,7 @@ class Worker:
             return await asyncio.wait_for(job.future, self.pace.seconds)
         except TimeoutError:
             self._replace_hung()
-            late = f"There was no answer within {self.pace.seconds:g} seconds; ask for less."
+            late = f"There was no answer within {self.pace.seconds:g} seconds; send a smaller request."
             raise Problem(504, "timeout", late) from None
         finally:
             if not job.future.done():
@@ -110,7 +110,7 @@ class Worker:
             if self._stopping:
                 raise stopping()
             if len(self._jobs) >= self.pace.waiting:
-                full = f"{len(self._jobs)} requests wait for this model already; try again."
+                full = f"{len(self._jobs)} requests are already waiting for this model; try again later."
                 raise Problem(429, "queue_full", full, {"Retry-After": "1"})
             if self._thread is None:
                 self.start()
@@ -165,7 +165,7 @@ class Worker:
         for job in reversed(self._running):
             if job.most == 1:
                 job.answer(
-                    failed("The worker died whenever it computed this request; it is not tried again.")
+                    failed("The worker died each time it computed this request. It will not be retried.")
                 )
             else:
                 job.most = max(1, len(self._running) // 8)

@@ -68,11 +68,11 @@ class Folders:
 
 def _require(folder: Path) -> None:
     if not folder.is_dir():
-        raise ConfigError(f"studio: `--allow-folder` has {folder}, which is no folder; expected one.")
+        raise ConfigError(f"studio: `--allow-folder` has {folder}, which is not a folder; expected one.")
     if find_spec("transformers") is None:
         raise ConfigError(
-            "studio: `--allow-folder` needs the package transformers, which is missing; expected it. "
-            "pip install transformers."
+            "studio: `--allow-folder` needs the package transformers, which is not installed. "
+            "Run `pip install transformers`."
         )
 
 

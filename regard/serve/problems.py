@@ -28,7 +28,7 @@ def stopping() -> Problem:
     return Problem(503, "stopping", "The server is stopping; try again later.", {"Retry-After": "5"})
 
 
-def failed(message: str = "The server failed at this request; its log says where.") -> Problem:
+def failed(message: str = "The server failed while it computed this request; see its log.") -> Problem:
     """An internal error."""
     return Problem(500, "failed", message)
 

@@ -80,9 +80,8 @@ def add_runs(app: FastAPI, runs: Runs, library: Worker) -> None:
         """A run as server-sent events: `run` first, then `metrics` for new points, until training ends."""
         folder = await asyncio.to_thread(runs.find, name)
         if places.locked():
-            raise Problem(
-                429, "too_many", f"{FOLLOWERS} clients follow runs already; try again.", {"Retry-After": "10"}
-            )
+            crowded = f"{FOLLOWERS} clients are already following runs; try again later."
+            raise Problem(429, "too_many", crowded, {"Retry-After": "10"})
 
         async def lines() -> AsyncIterator[str]:
             offset, end = 0, time.monotonic() + WATCHED

@@ -165,7 +165,7 @@ def point(system: PointerSystem, requests: Sequence[given.PointRequest], beam: i
     dimension = QUESTIONS[system.task.question].dimension
     for request in requests:
         if any(len(each) != dimension for each in request.points):
-            raise invalid(f"points: has points of other sizes; expected {dimension} numbers in each.")
+            raise invalid(f"points: has a point of another dimension; expected {dimension} numbers in each.")
     found: Any = system.point([request.points for request in requests], beam=beam)
     return [_pointed(each, system.task.question) for each in found]
 
@@ -191,7 +191,7 @@ def run(system: MachineSystem, requests: Sequence[given.RunRequest]) -> Answers:
     for request in requests:
         if isinstance(request.bits[0][0], list) != items:
             expected = "items, each a list of vectors" if items else "vectors"
-            raise invalid(f"bits: has another depth; expected {expected} of bits.")
+            raise invalid(f"bits: is nested differently; expected {expected} of bits.")
     found: Any = system.run([request.bits for request in requests], [request.ask for request in requests])
     return [_ran(system, each) for each in found]
 

@@ -160,12 +160,12 @@ class MachineSystem(System):
         if not fits or len(given) < least:
             raise ShapeError(f"run: `bits` has shape {tuple(given.shape)}; expected {expected}.")
         if not bool(((given == 0) | (given == 1)).all()):
-            raise DataError("run: `bits` has other numbers than 0 and 1; expected bits.")
+            raise DataError("run: `bits` has numbers other than 0 and 1; expected bits.")
         if isinstance(task, CopyTask):
             return task.pose(given[None])
         check_whole("run", least=0, ask=ask)
         if ask > len(given) - 2:
-            raise DataError(f"run: `ask` has {ask}; expected 0 to {len(given) - 2}, an item with a next.")
+            raise DataError(f"run: `ask` has {ask}; expected 0 to {len(given) - 2}: an item with a next one.")
         return task.pose(given[None], torch.tensor([ask]))
 
 

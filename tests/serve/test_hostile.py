@@ -238,7 +238,7 @@ def test_who_follows_a_run_for_ever_leaves_room_for_others(server, tmp_path, mon
             assert answer.status == expected
             if expected == 429:
                 assert json.loads(answer.read())["error"]["message"] == (
-                    "3 clients follow runs already; try again."
+                    "3 clients are already following runs; try again later."
                 )
                 following.pop().close()
         (tmp_path / "reverse" / "owner.json").write_text("")  # and all of them end
