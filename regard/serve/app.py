@@ -12,7 +12,6 @@ from starlette.exceptions import HTTPException
 
 from regard.serve import answers, model_routes, page, studio_routes
 from regard.serve.batching import Worker
-from regard.serve.comparisons import Comparisons
 from regard.serve.folders import Folders
 from regard.serve.metrics import Metrics
 from regard.serve.models import Models
@@ -56,7 +55,7 @@ def create_app(settings: Settings, names: Iterable[str], *, device: str | None =
     model_routes.add_others(app)
     studio_routes.add_mechanisms(app, library)
     studio_routes.add_runs(app, runs, library)
-    studio_routes.add_comparisons(app, Comparisons(settings.comparisons))
+    studio_routes.add_comparisons(app, settings.comparisons)
     studio_routes.add_folders(app, folders, library)
     _state(app, metrics)
     if settings.page is not None:

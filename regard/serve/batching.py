@@ -17,6 +17,7 @@ from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
+from traceback import walk_tb
 from typing import Any
 
 from regard.decode.cancel import Cancelled, cancellable
@@ -247,9 +248,5 @@ def _fitting(jobs: list[Job], most: int) -> list[Job]:
 
 def _places(error: BaseException) -> list[str]:
     """The stack of an error without its message, which may contain user input."""
-    found, trace = [], error.__traceback__
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        found.append(f"{code.co_filename.rpartition('regard/')[2]}:{trace.tb_lineno} {code.co_name}")
-        trace = trace.tb_next
-    return found[-8:]
+    stack = [(frame.f_code, line) for frame, line in walk_tb(error.__traceback__)]
+    return [f"{code.co_filename.rpartition('regard/')[2]}:{line} {code.co_name}" for code, line in stack[-8:]]

@@ -16,26 +16,21 @@ from regard.train.config import load_run
 MOST = 200  # limit for listed comparisons, and for the trainings of each
 
 
-class Comparisons:
-    """The comparisons in a folder, found by name."""
+def list_comparisons(folder: Path) -> list[dict[str, Any]]:
+    """All comparisons in a folder, the most recently changed first."""
+    found = [_summary(path, list(trainings(path))) for path in named_folders(folder, "configs")]
+    return sorted(found, key=lambda about: about["changed"], reverse=True)[:MOST]
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
 
-    def every(self) -> list[dict[str, Any]]:
-        """All comparisons, the most recently changed first."""
-        found = [_summary(path, list(trainings(path))) for path in named_folders(self.folder, "configs")]
-        return sorted(found, key=lambda about: about["changed"], reverse=True)[:MOST]
-
-    def describe(self, name: str) -> dict[str, Any]:
-        """A comparison with its trainings and their loss curves."""
-        for path in named_folders(self.folder, "configs"):
-            if path.name == name:
-                every = list(trainings(path))
-                lines = (read_lines(path / "runs" / each["id"], 0)[0] for each in every)
-                runs = [each | {"curve": curve(own)} for each, own in zip(every, lines, strict=True)]
-                return _summary(path, every) | {"runs": runs}
-        raise Problem(404, "unknown_comparison", f"id: has {name[:80]!r}; expected one of /v1/comparisons.")
+def describe_comparison(folder: Path, name: str) -> dict[str, Any]:
+    """A comparison with its trainings and their loss curves; it is found by name, never by path."""
+    for path in named_folders(folder, "configs"):
+        if path.name == name:
+            every = list(trainings(path))
+            lines = (read_lines(path / "runs" / each["id"], 0)[0] for each in every)
+            runs = [each | {"curve": curve(own)} for each, own in zip(every, lines, strict=True)]
+            return _summary(path, every) | {"runs": runs}
+    raise Problem(404, "unknown_comparison", f"id: has {name[:80]!r}; expected one of /v1/comparisons.")
 
 
 def _summary(path: Path, every: list[dict[str, Any]]) -> dict[str, Any]:
