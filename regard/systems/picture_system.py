@@ -69,7 +69,7 @@ class PictureSystem(System):
         numbers = [class_number(self.task, name, owner="sample: `classes`") for name in names]
         labels = torch.tensor([numbers[i % len(numbers)] for i in range(count)])
         noise = torch.randn(count, model.config.noise, generator=torch.Generator().manual_seed(seed))
-        parts = zip(noise.split(AT_ONCE), labels.split(AT_ONCE), strict=True)
+        parts = zip(torch.split(noise, AT_ONCE), torch.split(labels, AT_ONCE), strict=True)
         drawn = [self._drawn(*part) for part in parts]
         called = tuple(names[i % len(names)] for i in range(count))
         return Sampled(torch.cat(drawn), called, self._maps(noise[:maps], labels[:maps]))
