@@ -4,7 +4,6 @@ These functions run in the model's thread and return dictionaries for JSON.
 """
 
 from collections.abc import Callable, Hashable, Sequence
-from functools import wraps
 from typing import Any
 
 from regard.data.geometry import QUESTIONS, perimeter
@@ -43,17 +42,9 @@ def compute(system: System, key: Hashable, items: Sequence[Any]) -> list[Any]:
     """Answer items with equal keys; a key is the name of a function below and the shared options."""
     assert isinstance(key, tuple)
     name, *options = key
-    return WORK[name](system, items, *options)
-
-
-def one_by_one(answer: Callable[[Any, Any], dict[str, Any]]) -> Callable[[Any, Sequence[Any]], Answers]:
-    """Turn a function of one request into one of several, for requests that cannot be batched."""
-
-    @wraps(answer)
-    def answers(system: System, requests: Sequence[Any]) -> Answers:
-        return [answer(system, request) for request in requests]
-
-    return answers
+    if name in ONE_BY_ONE:
+        return [ONE_BY_ONE[name](system, item) for item in items]
+    return BATCHED[name](system, items, *options)
 
 
 # Translation ---------------------------------------------------------------------------------------
@@ -86,7 +77,6 @@ def _tree(found: SearchTree) -> dict[str, Any]:
     return {"nodes": nodes, "hypotheses": found.hypotheses}
 
 
-@one_by_one
 def attention(system: TranslationSystem, request: given.AttentionRequest) -> dict[str, Any]:
     """One head of a Transformer, or all heads of a part."""
     check_pieces(system, [request.text])
@@ -280,7 +270,6 @@ def captioned(found: Captioned) -> dict[str, Any]:
     }
 
 
-@one_by_one
 def classify(system: FewShotSystem, request: given.ClassifyRequest) -> dict[str, Any]:
     """Classify a drawing, given labelled examples."""
     every = [
@@ -291,7 +280,6 @@ def classify(system: FewShotSystem, request: given.ClassifyRequest) -> dict[str,
     return {"label": found.label, "probabilities": found.probabilities, "weights": matrix(found.weights)}
 
 
-@one_by_one
 def sample(system: PictureSystem, request: given.SampleRequest) -> dict[str, Any]:
     """Generated pictures, and what each position of the first ones attended to."""
     found: Any = system.sample(
@@ -347,10 +335,12 @@ def _scored(found: Scored, following: list[tuple[str, float]]) -> dict[str, Any]
     }
 
 
-WORK: dict[str, Callable[..., list[Any]]] = {
+BATCHED: dict[str, Callable[..., Answers]] = {
     function.__name__: function
-    for function in (
-        *(translate, align, attention, point, run, ask),
-        *(caption, caption_example, classify, sample, entail, score),
-    )
+    for function in (translate, align, point, run, ask, caption, caption_example, entail, score)
+}
+ONE_BY_ONE: dict[str, Callable[[Any, Any], dict[str, Any]]] = {
+    "attention": attention,
+    "classify": classify,
+    "sample": sample,
 }

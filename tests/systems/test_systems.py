@@ -129,7 +129,7 @@ def test_every_result_prints_in_a_line_and_is_drawn_saved_and_framed(
     assert framed.startswith("<iframe srcdoc=")
     assert len(framed) < 3_000_000
     with pytest.raises(
-        RegardError, match=r"\.save: `path` has the ending '.gif'; expected .png, .svg, .html"
+        RegardError, match=r"\.save: `path` has the ending '.gif' .*; expected .png, .svg, .html"
     ):
         result.save(tmp_path / "x.gif")
 
