@@ -49,8 +49,7 @@ def command(
     folder = find_run(run)
     if folder.resolve() == out.resolve():
         raise ConfigError(f"pack: `OUT` has {out}, the run itself; expected another folder.")
-    known = row(out.name)
-    chosen = known or row_of(out.name, folder, data=data, licence=licence)
+    chosen = row(out.name) or row_of(out.name, folder)
     chosen = replace(
         chosen,
         data=data or chosen.data,

@@ -173,13 +173,13 @@ def training_seconds(run: Path) -> float | None:
     return None if seconds is None else round(seconds, 1)
 
 
-def row_of(name: str, run: Path, *, data: str, licence: str) -> Shipped:
+def row_of(name: str, run: Path) -> Shipped:
     """A row for a run outside the table."""
     return Shipped(
         name=name,
         sentence=f"A model trained with regard: {name}.",
         recipe=run.name,
-        data=data or "not stated",
-        licence=licence or "not stated",
+        data="not stated",
+        licence="not stated",
         limits="Not stated.",
     )

@@ -6,7 +6,7 @@ https://arxiv.org/abs/1409.0473
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby, pairwise
 from pathlib import Path
 
@@ -33,7 +33,7 @@ class Panel:
     source: Sequence[str]
     target: Sequence[str]
     title: str = ""
-    gold: Iterable[tuple[int, int]] = field(default=())
+    gold: Iterable[tuple[int, int]] = ()
 
 
 def draw_alignment(

@@ -224,10 +224,10 @@ def test_a_translator_of_text_files_is_packed_with_what_it_makes_of_our_sentence
         "task.size=300",
     ]
     run = train(tmp_path / "run", "translator", *settings, *sizes, "train.steps=3", "decode.beam=1")
-    record = pack.pack(run, tmp_path / "mine", pack.row_of("mine", run, data="", licence=""))
+    record = pack.pack(run, tmp_path / "mine", pack.row_of("mine", run))
     assert list(record["examples"]) == list(SENTENCES)
     opened = open_run(tmp_path / "mine", device="cpu")
-    row = pack.row_of("mine", run, data="", licence="")
+    row = pack.row_of("mine", run)
     assert record["small"]["value"] == pack.small_figure(opened, row, record["examples"]).value == 1.0
     wrong = dict.fromkeys(SENTENCES, "nothing that it says")
     assert pack.small_figure(opened, row, wrong).value == 0.0
