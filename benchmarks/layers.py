@@ -195,7 +195,7 @@ def draw(device: str, lengths: list[int], values: dict[str, list[float]], what: 
     """One line per layer."""
     curves = {name: (list(map(float, lengths)), series) for name, series in values.items()}
     path = PICTURES / f"layers-{what}-{device}.png"
-    draw_growth(curves, path, xlabel="length", ylabel=unit)
+    draw_growth(curves, path, ylabel=unit)
 
 
 def main() -> None:

@@ -24,9 +24,9 @@ from pathlib import Path
 
 from common import ROOT, arguments, keep
 
+from regard.serve.app import create_app
 from regard.serve.server import make_server, open_socket
 from regard.serve.settings import Settings
-from regard.serve.start import build
 
 MODEL, CLIENTS = "en-fr", 64
 WANTED = 5.0  # throughput of all clients relative to that of one
@@ -156,7 +156,7 @@ async def stopped(port: int, process: subprocess.Popen[str]) -> tuple[int, int]:
 async def killed() -> dict[str, int]:
     """Kill the thread of the model while it computes 64 requests; how they were answered, and one more."""
     settings = Settings(port=0)
-    app = build(settings, [MODEL])
+    app = create_app(settings, [MODEL])
     opened = open_socket(settings)
     server, port = make_server(app, settings), opened.getsockname()[1]
     thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]}, daemon=True)

@@ -47,9 +47,11 @@ def server(monkeypatch):
     clients = []
 
     def start(settings, names, *, device=None, loading):
-        from regard.serve.start import build
+        from regard.serve.app import create_app
 
-        client = testclient.TestClient(build(settings, names, device="cpu"), base_url="http://localhost:8000")
+        client = testclient.TestClient(
+            create_app(settings, names, device="cpu"), base_url="http://localhost:8000"
+        )
         clients.append(client.__enter__())
 
     monkeypatch.setattr("regard.serve.start.start", start)

@@ -213,7 +213,7 @@ def draw(found: Sequence[Result], folder: Path) -> list[Path]:
             }
             if curves:
                 path = folder / f"attention-{name}-{device}.png"
-                written.append(draw_growth(curves, path, xlabel="length", ylabel=unit))
+                written.append(draw_growth(curves, path, ylabel=unit))
     return written
 
 

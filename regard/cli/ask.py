@@ -28,7 +28,7 @@ def command(
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE", help="Draw the attention into a .png or .svg file."),
+        typer.Option(metavar="FILE", help="Draw the attention into a .png or .svg file."),
     ] = None,
     device: DeviceOption = None,
 ) -> None:
@@ -57,9 +57,9 @@ def command(
     else:
         print_answer(found)
     if out is not None:
-        from regard.viz.hops import draw_hops
+        from regard.views.hops import draw
 
-        draw_hops(found.weights, found.sentences, question=found.question, answer=found.text, path=out)
+        draw(found, (), out)
         say(f"drawn: {out}")
 
 

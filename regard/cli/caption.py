@@ -23,7 +23,6 @@ def command(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out",
             metavar="FILE",
             help="Draw the attention: a .png or .svg file; for several pictures a folder, one file each.",
         ),
@@ -51,9 +50,9 @@ def command(
     if not paths:
         raise DataError(f"{files[0]}: has no picture; expected .jpg, .png or the like.")
     single = len(paths) == 1 and not files[0].is_dir()
-    target = _target(out, single=single)
+    _check_target(out, single=single)
     opened, task = open_task(run, CaptionTask, "a caption task: shapes or flickr8k", device=device)
-    files_to_draw = {} if target is None else _drawn_files(paths, target, single=single)
+    files_to_draw = {} if out is None else _drawn_files(paths, out, single=single)
     bad = 0
     for start in range(0, len(paths), AT_ONCE):
         pictures: list[tuple[Path, Pixels, Pixels]] = []  # as the model sees it, and as drawn
@@ -94,15 +93,12 @@ def command(
         raise typer.Exit(2)
 
 
-def _target(out: Path | None, *, single: bool) -> Path | None:
-    """Where to draw; several pictures need a folder. Checked before any work is done."""
-    if out is None:
-        return None
+def _check_target(out: Path | None, *, single: bool) -> None:
+    """Several pictures need a folder. Checked before any work is done."""
     if single:
         require_ending("caption", out)
-    elif out.suffix.lower() in PICTURES or out.is_file():
+    elif out is not None and (out.suffix.lower() in PICTURES or out.is_file()):
         raise ConfigError(f"caption: `--out` has a file, {out}; expected a folder for several pictures.")
-    return out
 
 
 def _drawn_files(paths: Sequence[Path], target: Path, *, single: bool) -> dict[Path, Path]:

@@ -17,7 +17,6 @@ from regard.train.launcher import count_launched, is_main_process
 
 if TYPE_CHECKING:
     from regard.compare.comparison import Comparison
-    from regard.compare.table import Table
 
 Listed = str | None
 
@@ -94,7 +93,7 @@ def command(
     together.
     """
     from regard.compare.comparison import plan, read, run
-    from regard.compare.report import write
+    from regard.compare.report import rows, write
     from regard.compare.table import read_table
     from regard.compare.table import record as write_records
     from regard.compare.trial import Asked
@@ -144,7 +143,8 @@ def command(
     if as_json:
         typer.echo(json.dumps(found, ensure_ascii=False))
     else:
-        print_table(found)
+        header, body = rows(found)
+        print_rows(header, body, numeric=[n for n in header[1:] if n != "not finished"], header=True)
     if record is not None:
         written += write_records(found, record)
     say(f"written: {', '.join(str(path) for path in written)}")
@@ -161,15 +161,6 @@ def _name_folder(data: str) -> None:
         raise ConfigError(f"compare: `--data` has {data}, which is not a folder; expected one with corpora.")
     if data:
         os.environ[VARIABLE] = str(Path(data).resolve())
-
-
-def print_table(found: "Table") -> None:
-    """Print the table; tab-separated in a pipe."""
-    from regard.compare.report import rows
-
-    header, body = rows(found)
-    numeric = [name for name in header[1:] if name != "not finished"]
-    print_rows(header, body, numeric=numeric, header=True)
 
 
 def _announce(comparison: "Comparison", folder: Path, jobs: int, threads: int) -> str:

@@ -54,7 +54,8 @@ def command(
     messages.rule(Text("regard demo: English to French, with and without attention"), align="left")
     cores = os.cpu_count() or 1
     for name in configs:
-        _forget(folder / FOLDERS[name])
+        if (folder / FOLDERS[name] / "config.toml").exists():  # the last demo's run, and no other folder
+            shutil.rmtree(folder / FOLDERS[name])
     jobs = [
         Job(TITLES[name], name, folder / FOLDERS[name], config.train.steps)
         for name, config in configs.items()
@@ -79,12 +80,6 @@ def _measure(run: Path, device: str | None) -> "TranslationEvaluation":
     with waiting("translating", len(opened.task.examples("test"))) as progress:
         how = opened.run.config.decode
         return evaluate_translation(opened.model, opened.task, "test", decoding=how, progress=progress)
-
-
-def _forget(run: Path) -> None:
-    """Remove the last demo's run; folders that are not runs are kept."""
-    if (run / "config.toml").exists():
-        shutil.rmtree(run)
 
 
 def _print_scores(found: Found) -> None:

@@ -2,7 +2,6 @@
 
 import math
 from pathlib import Path
-from typing import Any
 
 from regard.bench.records import measured
 from regard.cli.common import open_run
@@ -40,10 +39,13 @@ def draw_demo(found: Found, folder: Path) -> list[Path]:
     alignment = draw_alignment(
         shown.weights, shown.source_pieces, shown.pieces, path=folder / "alignment.png"
     )
-    lengths = draw_lengths(
-        {TITLES[name]: [_bin(row) for row in found[name].by_length] for name in TITLES},
-        folder / "lengths.png",
-    )
+    bins = {
+        title: [
+            (bin.low, math.inf if bin.high is None else bin.high, bin.bleu) for bin in found[name].by_length
+        ]
+        for name, title in TITLES.items()
+    }
+    lengths = draw_lengths(bins, folder / "lengths.png")
     training = draw_training(
         {TITLES[name]: losses([folder / FOLDERS[name]]) for name in TITLES}, folder / "training.png"
     )
@@ -120,10 +122,6 @@ def _with_weights(found: Found, folder: Path) -> list[Translation]:
     sentences = [SHOWN, *(found[SEARCH].translations[number].source for number in chosen)]
     translator = Translator(opened.model, opened.task.source, opened.task.target)
     return [best for best, *_ in translator.translate(sentences, opened.run.config.decode)]
-
-
-def _bin(row: Any) -> tuple[float, float, float]:
-    return row.low, math.inf if row.high is None else row.high, row.bleu
 
 
 def _scores(found: Found) -> TableSection:

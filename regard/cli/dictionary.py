@@ -13,7 +13,7 @@ from regard.errors import ConfigError, DataError
 def command(
     run: RunArgument,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Default: dictionary.tsv in the run folder.")
+        Path | None, typer.Option(metavar="FILE", help="Default: dictionary.tsv in the run folder.")
     ] = None,
     minimum: Annotated[int, typer.Option(min=1, help="How often a translation must have been seen.")] = 2,
     device: DeviceOption = None,

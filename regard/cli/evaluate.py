@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -11,9 +11,6 @@ from regard.cli.common import open_run, output, say, table, waiting
 from regard.cli.options import BeamOption, DeviceOption, JsonOption, RunArgument, SplitOption, UnknownOption
 from regard.errors import DataError
 from regard.train.launcher import is_main_process
-
-if TYPE_CHECKING:
-    from regard.evaluate.base import Evaluation
 
 
 def command(
@@ -66,11 +63,6 @@ def command(
         typer.echo(json.dumps({"run": str(run), "step": opened.step, **found.summary()}, ensure_ascii=False))
         return
     output.print(f"{run}, step {opened.step}, {split if on is None else f'{on}, {split}'}", soft_wrap=True)
-    print_evaluation(found)
-
-
-def print_evaluation(found: "Evaluation") -> None:
-    """Print the numbers."""
     for columns, rows in [(("measure", "value"), found.measures()), *found.tables()]:
         output.print(table(*columns, rows=rows, numeric=columns[1:]), "")
     if note := found.note():

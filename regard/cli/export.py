@@ -14,7 +14,7 @@ def command(
     to: Annotated[Literal["ctranslate2", "onnx"], typer.Option("--to", help="The format.")],
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", help="Default: a folder named after the format, in the run."),
+        typer.Option(metavar="DIR", help="Default: a folder named after the format, in the run."),
     ] = None,
 ) -> None:
     """Export a trained translator to CTranslate2 or ONNX.

@@ -20,7 +20,7 @@ def command(
     licence: Annotated[str, typer.Option(metavar="TEXT", help="The licence of that data.")] = "",
     note: Annotated[str, typer.Option(metavar="TEXT", help="What else its card should say.")] = "",
     tolerance: Annotated[
-        float | None, typer.Option(min=0.0, help="How much of the validation figure a smaller file may cost.")
+        float | None, typer.Option(min=0.0, help="How far the validation figure may drop for a smaller file.")
     ] = None,
     device: DeviceOption = None,
 ) -> None:
@@ -49,8 +49,7 @@ def command(
     folder = find_run(run)
     if folder.resolve() == out.resolve():
         raise ConfigError(f"pack: `OUT` has {out}, the run itself; expected another folder.")
-    known = row(out.name)
-    chosen = known or row_of(out.name, folder, data=data, licence=licence)
+    chosen = row(out.name) or row_of(out.name, folder)
     chosen = replace(
         chosen,
         data=data or chosen.data,

@@ -28,7 +28,7 @@ def command(
         ),
     ],
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Draw the answer: a .png or .svg file.")
+        Path | None, typer.Option(metavar="FILE", help="Draw the answer: a .png or .svg file.")
     ] = None,
     form: Annotated[
         Literal["numbers", "csv", "json"],
@@ -124,9 +124,9 @@ def _warn(points: "Tensor", task: "PointingTask") -> None:
     if distinct < len(points):
         many = len(points) - distinct
         verb = "point coincides" if many == 1 else "points coincide"
-        complain(f"{many} {verb} with others; random training sets have none.")
+        complain(f"{many} {verb} with others; training sets have no duplicates.")
     if points.shape[1] == 2 and len(points) > 2 and matrix_rank(points - points[0]) < 2:
-        complain("all points lie on one line; random training sets never do.")
+        complain("all points lie on one line; those of training sets never do.")
     s = task.settings
     if not s.shortest <= len(points) <= s.longest:
         count = "1 point" if len(points) == 1 else f"{len(points)} points"

@@ -52,9 +52,10 @@ def command(
     regard results --add comparisons/scores
     regard results --add comparisons/luong --commit 39ac4b37a4c4 --paper "luong-global-dot=18.6 table 4"
     """
-    from regard.evaluate.results import best_of_each_metric, read_results
+    from regard.evaluate.results import best_of_each_metric, packaged, read_results
 
-    folder = folder or default_folder()
+    own = Path("results")
+    folder = folder or next((each for each in (own, packaged()) if each.is_dir()), own)
     if add is not None:
         record(add, folder, paper or [], summary or [], commit=commit, median=median)
     else:
@@ -88,13 +89,6 @@ def command(
         for result in found
     ]
     print_rows(columns, rows, numeric=("value", "paper", "seconds"))
-
-
-def default_folder() -> Path:
-    """`results` in the current folder if there is one, otherwise the package's own results."""
-    from regard.evaluate.results import packaged
-
-    return next((folder for folder in (Path("results"), packaged()) if folder.is_dir()), Path("results"))
 
 
 def record(

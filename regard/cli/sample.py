@@ -11,7 +11,7 @@ from regard.cli.options import DeviceOption, RunArgument
 
 def command(
     run: RunArgument,
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="A .png file.")] = Path("samples.png"),
+    out: Annotated[Path, typer.Option(metavar="FILE", help="A .png file.")] = Path("samples.png"),
     classes: Annotated[
         str | None, typer.Option(metavar="A,B,…", help="Classes by name; default: all.")
     ] = None,

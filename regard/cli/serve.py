@@ -20,15 +20,13 @@ class Server:
         str, typer.Option(help="Address to listen on; any other than loopback needs a token.")
     ] = "127.0.0.1"
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 finds a free one.")] = 8000
-    runs: Annotated[Path, typer.Option(metavar="DIR", help="Folder with your runs, which are listed.")] = (
-        Path("runs")
-    )
+    runs: Annotated[Path, typer.Option(metavar="DIR", help="Folder with your runs.")] = Path("runs")
     comparisons: Annotated[
         Path, typer.Option(metavar="DIR", help="The folder that `regard compare` writes to.")
     ] = Path("comparisons")
     folder: Annotated[
         Path | None,
-        typer.Option("--allow-folder", metavar="DIR", help="Open Hugging Face models in its subfolders."),
+        typer.Option("--allow-folder", metavar="DIR", help="Let clients open the Hugging Face models in it."),
     ] = None
     token: Annotated[
         str | None, typer.Option(envvar="REGARD_TOKEN", help="Token that clients must send.")

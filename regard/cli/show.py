@@ -1,21 +1,12 @@
 """regard show: draws one example as a picture or a page, with the viewer of its task (views/__init__.py)."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import Annotated
 
 import typer
 
 from regard.cli.common import PICTURES, open_run, require_ending, say
 from regard.cli.options import BeamOption, DeviceOption, RunArgument
-
-if TYPE_CHECKING:
-    from regard.train.run import Run
-
-
-class Viewer(Protocol):
-    """A function that draws an example of a run."""
-
-    def __call__(self, run: "Run", text: str | None, out: Path, *, beam: int | None) -> str: ...
 
 
 def command(
@@ -23,7 +14,7 @@ def command(
     text: Annotated[
         str | None, typer.Argument(metavar="[TEXT]", help="An input; default: an example of the test set.")
     ] = None,
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="A .png, .svg or .html file.")] = Path(
+    out: Annotated[Path, typer.Option(metavar="FILE", help="A .png, .svg or .html file.")] = Path(
         "attention.png"
     ),
     beam: BeamOption = None,
@@ -40,6 +31,5 @@ def command(
 
     require_ending("show", out, (*PICTURES, ".html"))
     opened = open_run(run, device=device)
-    viewer: Viewer = of_task(VIEWERS, opened.task)
-    typer.echo(viewer(opened, text, out, beam=beam))
+    typer.echo(of_task(VIEWERS, opened.task)(opened, text, out, beam=beam))
     say(f"drawn: {out}")

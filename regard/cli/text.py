@@ -143,10 +143,7 @@ def chosen_steps(text: Text) -> list[str]:
     from regard.train.config import load_recipe
 
     batch = load_recipe(RECURRENT).train.batch
-    try:
-        pieces = text_bytes(text.paths()) / LETTERS
-    except OSError as error:
-        raise ConfigError(f"{error.filename}: {(error.strerror or str(error)).lower()}.") from error
+    pieces = text_bytes(text.paths()) / LETTERS
     steps = int(min(max(PASSES * pieces / batch, FEWEST), MOST))
     every = max(steps // 10, 50)
     return [

@@ -46,9 +46,7 @@ def command(
     processes: Annotated[
         int, typer.Option(min=1, max=1024, help="Processes that translate; each takes one GPU.")
     ] = 1,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Translate files into this folder.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Translate files into this folder.")] = None,
     shard: Annotated[
         str | None, typer.Option("--shard", metavar="K/N", help="With --out: part K of N, from 0/N.")
     ] = None,
@@ -185,7 +183,7 @@ def _verify(folder: Path, run: Path | None) -> None:
     whole = f"{found.whole} of {found.plan.chunks} chunks are right" if found.faults else "complete"
     typer.echo(f"{folder}: {len(files)} files, {sum(own.lines for own in files)} lines; {whole}.")
     if found.left_empty:
-        typer.echo(f"lines left empty, as they could not be translated: {found.left_empty}")
+        typer.echo(f"lines left empty because they could not be translated: {found.left_empty}")
     for fault in found.faults[:SHOWN]:
         typer.echo(fault)
     if len(found.faults) > SHOWN:

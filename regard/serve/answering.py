@@ -45,7 +45,7 @@ class Answering:
         try:
             await asyncio.wait([work, left], return_when=asyncio.FIRST_COMPLETED)
             if not work.done():
-                raise Problem(499, "cancelled", "The client left before its answer was ready.")
+                raise Problem(499, "cancelled", "The client disconnected before its answer was ready.")
             return work.result()
         finally:
             left.cancel()

@@ -1,7 +1,7 @@
 """The application: routes, error handlers, and the guard in front of them."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -12,11 +12,10 @@ from starlette.exceptions import HTTPException
 
 from regard.serve import answers, model_routes, page, studio_routes
 from regard.serve.batching import Worker
-from regard.serve.comparisons import Comparisons
 from regard.serve.folders import Folders
 from regard.serve.metrics import Metrics
 from regard.serve.models import Models
-from regard.serve.problems import Problem, stopping
+from regard.serve.problems import Problem, invalid, stopping
 from regard.serve.reference import STYLE, reference_page
 from regard.serve.runs import Runs
 from regard.serve.security import Guard
@@ -25,9 +24,10 @@ from regard.serve.settings import Settings
 STATUSES = (400, 401, 403, 404, 405, 408, 413, 415, 421, 422, 429, 500, 503, 504)
 
 
-def create_app(settings: Settings, models: Models, runs: Runs, metrics: Metrics) -> FastAPI:
-    """Build the application; `settings` decide who has access."""
-    folders = Folders(settings.folder)
+def create_app(settings: Settings, names: Iterable[str], *, device: str | None = None) -> FastAPI:
+    """Build the application and its models, none of them loaded."""
+    metrics, runs, folders = Metrics(), Runs(settings.runs), Folders(settings.folder)
+    models = Models(names, settings.pace, metrics, runs=runs, device=device)
     library = Worker("library", studio_routes.library(runs, folders), settings.pace, metrics)
 
     @asynccontextmanager
@@ -55,7 +55,7 @@ def create_app(settings: Settings, models: Models, runs: Runs, metrics: Metrics)
     model_routes.add_others(app)
     studio_routes.add_mechanisms(app, library)
     studio_routes.add_runs(app, runs, library)
-    studio_routes.add_comparisons(app, Comparisons(settings.comparisons))
+    studio_routes.add_comparisons(app, settings.comparisons)
     studio_routes.add_folders(app, folders, library)
     _state(app, metrics)
     if settings.page is not None:
@@ -79,7 +79,7 @@ def _state(app: FastAPI, metrics: Metrics) -> None:
         if request.app.state.stopping:
             raise stopping()
         if not request.app.state.models.ready:
-            raise Problem(503, "loading", "Models are being loaded; try again.", {"Retry-After": "1"})
+            raise Problem(503, "loading", "The models are still loading; try again.", {"Retry-After": "1"})
         return PlainTextResponse("ok\n")
 
     @app.get("/metrics", response_class=PlainTextResponse, responses=TEXT)
@@ -103,16 +103,18 @@ async def _problem(request: Request, error: Exception) -> Response:
 
 HTTP = {
     400: ("invalid", "The body cannot be read; expected JSON."),
-    404: ("not_found", "There is nothing at this address; /docs lists what there is."),
-    405: ("wrong_method", "This address does not take this method; /docs lists what there is."),
+    404: ("not_found", "There is nothing at this address; /docs lists all addresses."),
+    405: (
+        "wrong_method",
+        "This address does not accept this method; /docs lists the methods.",
+    ),
 }
 
 
 async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     code, message = HTTP.get(error.status_code, ("error", str(error.detail)))
-    body = {"error": {"code": code, "message": message}}
-    return JSONResponse(body, error.status_code, headers=dict(error.headers or {}))
+    return await _problem(request, Problem(error.status_code, code, message, dict(error.headers or {})))
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
@@ -123,5 +125,4 @@ async def _invalid(request: Request, error: Exception) -> Response:
     place = ".".join(str(part) for part in first["loc"][1:] if not str(part).startswith(own))
     if first["type"] == "json_invalid":
         place = "body"
-    message = f"{place[:100] or 'body'}: {first['msg'].rstrip('.')}."
-    return JSONResponse({"error": {"code": "invalid", "message": message}}, 422)
+    return await _problem(request, invalid(f"{place[:100] or 'body'}: {first['msg'].rstrip('.')}."))

@@ -17,13 +17,14 @@ from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
+from traceback import walk_tb
 from typing import Any
 
 from regard.decode.cancel import Cancelled, cancellable
 from regard.errors import RegardError
 from regard.serve.limits import Pace
 from regard.serve.metrics import Metrics
-from regard.serve.problems import Problem, deadly, failed, full, stopping, too_slow
+from regard.serve.problems import Problem, failed, invalid, stopping
 
 log = logging.getLogger("regard.serve")
 
@@ -97,7 +98,8 @@ class Worker:
             return await asyncio.wait_for(job.future, self.pace.seconds)
         except TimeoutError:
             self._replace_hung()
-            raise too_slow(self.pace.seconds) from None
+            late = f"There was no answer within {self.pace.seconds:g} seconds; send a smaller request."
+            raise Problem(504, "timeout", late) from None
         finally:
             if not job.future.done():
                 job.future.cancel()
@@ -109,7 +111,8 @@ class Worker:
             if self._stopping:
                 raise stopping()
             if len(self._jobs) >= self.pace.waiting:
-                raise full(len(self._jobs))
+                full = f"{len(self._jobs)} requests are already waiting for this model; try again later."
+                raise Problem(429, "queue_full", full, {"Retry-After": "1"})
             if self._thread is None:
                 self.start()
             job = Job(key, item, loop.create_future(), loop, size)
@@ -162,7 +165,9 @@ class Worker:
         """Put a dead thread's jobs back at the front of the queue, except one that already ran alone."""
         for job in reversed(self._running):
             if job.most == 1:
-                job.answer(deadly())
+                job.answer(
+                    failed("The worker died each time it computed this request. It will not be retried.")
+                )
             else:
                 job.most = max(1, len(self._running) // 8)
                 self._jobs.appendleft(job)
@@ -225,7 +230,7 @@ class Worker:
             if isinstance(error, Problem):
                 return [error]
             if isinstance(error, RegardError):
-                return [Problem(422, "invalid", str(error))]
+                return [invalid(str(error))]
             log.error(
                 "a request failed",
                 extra={"model": self.name, "error": type(error).__name__, "trace": _places(error)},
@@ -243,9 +248,5 @@ def _fitting(jobs: list[Job], most: int) -> list[Job]:
 
 def _places(error: BaseException) -> list[str]:
     """The stack of an error without its message, which may contain user input."""
-    found, trace = [], error.__traceback__
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        found.append(f"{code.co_filename.rpartition('regard/')[2]}:{trace.tb_lineno} {code.co_name}")
-        trace = trace.tb_next
-    return found[-8:]
+    stack = [(frame.f_code, line) for frame, line in walk_tb(error.__traceback__)]
+    return [f"{code.co_filename.rpartition('regard/')[2]}:{line} {code.co_name}" for code, line in stack[-8:]]

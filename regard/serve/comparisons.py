@@ -16,33 +16,31 @@ from regard.train.config import load_run
 MOST = 200  # limit for listed comparisons, and for the trainings of each
 
 
-class Comparisons:
-    """The comparisons in a folder, found by name."""
+def list_comparisons(folder: Path) -> list[dict[str, Any]]:
+    """All comparisons in a folder, the most recently changed first."""
+    found = [_summary(path, list(trainings(path))) for path in named_folders(folder, "configs")]
+    return sorted(found, key=lambda about: about["changed"], reverse=True)[:MOST]
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
 
-    def every(self) -> list[dict[str, Any]]:
-        """All comparisons, the most recently changed first."""
-        found = [self._summary(path) for path in named_folders(self.folder, "configs")]
-        return sorted(found, key=lambda about: about["changed"], reverse=True)[:MOST]
+def describe_comparison(folder: Path, name: str) -> dict[str, Any]:
+    """A comparison with its trainings and their loss curves; it is found by name, never by path."""
+    for path in named_folders(folder, "configs"):
+        if path.name == name:
+            every = list(trainings(path))
+            lines = (read_lines(path / "runs" / each["id"], 0)[0] for each in every)
+            runs = [each | {"curve": curve(own)} for each, own in zip(every, lines, strict=True)]
+            return _summary(path, every) | {"runs": runs}
+    raise Problem(404, "unknown_comparison", f"id: has {name[:80]!r}; expected one of /v1/comparisons.")
 
-    def describe(self, name: str) -> dict[str, Any]:
-        """A comparison with its trainings and their loss curves."""
-        for path in named_folders(self.folder, "configs"):
-            if path.name == name:
-                return self._summary(path) | {"runs": [_with_curve(path, each) for each in trainings(path)]}
-        raise Problem(404, "unknown_comparison", f"id: has {name[:80]!r}; expected one of /v1/comparisons.")
 
-    def _summary(self, path: Path) -> dict[str, Any]:
-        every = list(trainings(path))
-        return {
-            "id": path.name,
-            "trainings": len(every),
-            "finished": sum(each["value"] is not None for each in every),
-            "training": sum(each["status"] == "training" for each in every),
-            "changed": max([changed(path), *(each["changed"] for each in every)]),
-        }
+def _summary(path: Path, every: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "id": path.name,
+        "trainings": len(every),
+        "finished": sum(each["value"] is not None for each in every),
+        "training": sum(each["status"] == "training" for each in every),
+        "changed": max([changed(path), *(each["changed"] for each in every)]),
+    }
 
 
 def trainings(folder: Path) -> Iterator[dict[str, Any]]:
@@ -78,8 +76,3 @@ def _outcome(run: Path) -> dict[str, Any]:
             value = float(found["value"])
             return made | {"metric": str(found["metric"]), "value": value if math.isfinite(value) else None}
     return made
-
-
-def _with_curve(folder: Path, about: dict[str, Any]) -> dict[str, Any]:
-    lines, _ = read_lines(folder / "runs" / about["id"], 0)
-    return about | {"curve": curve(lines)}

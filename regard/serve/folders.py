@@ -35,18 +35,17 @@ class Folders:
 
     def every(self) -> list[dict[str, Any]]:
         """The available models, by name."""
-        found = (_describe(path) for path in self._models())
-        return sorted((about for about in found if about is not None), key=lambda about: str(about["id"]))
+        return [about for path in sorted(self._models()) if (about := _describe(path)) is not None]
 
     def trace(self, requests: Sequence[TraceRequest]) -> list[dict[str, Any]]:
         """The attention of every head while the model reads each text, as data for regard.view."""
         return [self._trace(request) for request in requests]
 
     def _trace(self, request: TraceRequest) -> dict[str, Any]:
-        path = next((path for path in self._models() if path.name == request.model), None)
-        if path is None:
-            raise unknown_model(request.model, [path.name for path in self._models()])
-        model, tokenizer = self._load(path)
+        known = {path.name: path for path in self._models()}
+        if request.model not in known:
+            raise unknown_model(request.model, list(known))
+        model, tokenizer = self._load(known[request.model])
         for name, text in (("text", request.text), ("target", request.target)):
             count = 0 if text is None else len(tokenizer(text)["input_ids"])
             if count > TRACE_PIECES:
@@ -69,11 +68,11 @@ class Folders:
 
 def _require(folder: Path) -> None:
     if not folder.is_dir():
-        raise ConfigError(f"studio: `--allow-folder` has {folder}, which is no folder; expected one.")
+        raise ConfigError(f"studio: `--allow-folder` has {folder}, which is not a folder; expected one.")
     if find_spec("transformers") is None:
         raise ConfigError(
-            "studio: `--allow-folder` needs the package transformers, which is missing; expected it. "
-            "pip install transformers."
+            "studio: `--allow-folder` needs the package transformers, which is not installed. "
+            "Run `pip install transformers`."
         )
 
 

@@ -15,7 +15,6 @@ PIECES = 150  # subwords in a text
 ALL_PIECES = 1_500  # subwords in all texts of a request
 BEAM = 16
 POINTS = 200  # per set
-SETS = 64  # per request: point sets, bit sequences, drawings to classify
 ROWS = 128  # vectors of bits, or items
 SENTENCES = 200  # in a story
 PIXELS = 16_000_000

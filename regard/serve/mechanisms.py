@@ -170,7 +170,7 @@ def _example(request: MechanismRequest) -> dict[str, Any]:
     known = () if row is None else parameters_of(row)
     if row is None or not known:
         raise Problem(
-            404, "unknown_mechanism", f"name: has {request.name!r}; expected a row that has parameters."
+            404, "unknown_mechanism", f"name: has {request.name!r}; expected a mechanism that has parameters."
         )
     values = {each.name: each.value for each in known}
     for name, value in request.parameters.items():

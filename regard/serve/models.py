@@ -4,6 +4,7 @@ Models named at the start come first, followed by the user's runs that have save
 is still training is reloaded after it has saved again.
 """
 
+import logging
 import threading
 import time
 from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -26,6 +27,8 @@ from regard.systems.system import System
 from regard.tasks.ntm import AssociativeRecallTask, CopyTask
 from regard.train.config import RunConfig, load_run
 from regard.train.run_folder import RunFolder
+
+log = logging.getLogger("regard.serve")
 
 OWN = 12  # how many of the user's runs are served
 
@@ -117,12 +120,25 @@ class Models:
                     served.system, served.loaded = load(served.folder, device=self.device), step
         return served.system
 
-    def stop(self, seconds: float) -> bool:
-        """Let every worker finish its queue; whether all did in time."""
+    def load_all(self) -> None:
+        """Load the models named at the start one after another, while the server already answers."""
+        self.ready = False
+
+        def load() -> None:
+            for served in self:
+                try:
+                    self.load(served)
+                except Exception as error:  # clients that use the model get the error
+                    log.error("cannot load", extra={"model": served.name, "error": type(error).__name__})
+            self.ready = True
+
+        threading.Thread(target=load, name="loading", daemon=True).start()
+
+    def stop(self, seconds: float) -> None:
+        """Let every worker finish its queue."""
         end = time.monotonic() + seconds
-        every = (*self._named.values(), *self._own.values())
-        ended = [served.worker.stop(max(0.0, end - time.monotonic())) for served in every]
-        return all(ended)
+        for served in (*self, *self._own.values()):
+            served.worker.stop(max(0.0, end - time.monotonic()))
 
     def _with_worker(self, served: Served) -> Served:
         def computing(key: Hashable, items: Sequence[Any]) -> list[Any]:

@@ -23,31 +23,14 @@ def invalid(message: str) -> Problem:
     return Problem(422, "invalid", message)
 
 
-def full(waiting: int) -> Problem:
-    """The queue is full."""
-    return Problem(
-        429, "queue_full", f"{waiting} requests wait for this model already; try again.", {"Retry-After": "1"}
-    )
-
-
 def stopping() -> Problem:
     """The server is shutting down."""
     return Problem(503, "stopping", "The server is stopping; try again later.", {"Retry-After": "5"})
 
 
-def too_slow(seconds: float) -> Problem:
-    """The time limit is over."""
-    return Problem(504, "timeout", f"There was no answer within {seconds:g} seconds; ask for less.")
-
-
-def failed() -> Problem:
+def failed(message: str = "The server failed while it computed this request; see its log.") -> Problem:
     """An internal error."""
-    return Problem(500, "failed", "The server failed at this request; its log says where.")
-
-
-def deadly() -> Problem:
-    """A request that kills the thread computing it."""
-    return Problem(500, "failed", "The worker died whenever it computed this request; it is not tried again.")
+    return Problem(500, "failed", message)
 
 
 def unknown_model(name: str, known: list[str]) -> Problem:

@@ -21,7 +21,10 @@ def reference_page(schema: dict[str, Any]) -> str:
         for method, operation in methods.items():
             parts.append(f"<h2>{method.upper()} {escape(path)}</h2>")
             parts.append(f"<p>{escape(operation.get('description', ''))}</p>")
-            rows = [*_parameters(operation), *_body(operation, schema)]
+            rows = [
+                _row(each["name"], each["schema"], bool(each.get("required")))
+                for each in operation.get("parameters", [])
+            ] + _body(operation, schema)
             if rows:
                 parts.append(f"<table><tr><th>field<th>type<th>meaning</tr>{''.join(rows)}</table>")
     head = "<meta charset='utf-8'><meta name='viewport' content='width=device-width'>"
@@ -30,13 +33,6 @@ def reference_page(schema: dict[str, Any]) -> str:
     )
     body = f"<main>{''.join(parts)}</main>"
     return f"<!doctype html><html lang='en'><head>{head}</head><body>{body}</body></html>"
-
-
-def _parameters(operation: dict[str, Any]) -> list[str]:
-    return [
-        _row(each["name"], each["schema"], bool(each.get("required")))
-        for each in operation.get("parameters", [])
-    ]
 
 
 def _body(operation: dict[str, Any], schema: dict[str, Any]) -> list[str]:

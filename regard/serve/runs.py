@@ -4,7 +4,6 @@ import json
 import math
 import re
 import time
-from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -31,7 +30,6 @@ class Runs:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._alignments: OrderedDict[tuple[str, int], dict[str, Any]] = OrderedDict()
 
     def every(self) -> list[dict[str, Any]]:
         """All runs, the most recently changed first."""
@@ -55,18 +53,8 @@ class Runs:
 
     def align(self, names: Sequence[str]) -> list[dict[str, Any]]:
         """The first validation sentence of each run, aligned with its latest weights."""
-        return [self._align(self.find(name)) for name in names]
-
-    def _align(self, folder: Path) -> dict[str, Any]:
-        key = folder.name, RunFolder(folder).last_step() or 0
-        if key not in self._alignments:
-            found: dict[str, Any] = {"alignment": None}
-            with suppress(RegardError, OSError):
-                found = {"alignment": aligned(folder, key[1])}
-            self._alignments[key] = found
-            while len(self._alignments) > 32:
-                self._alignments.popitem(last=False)
-        return self._alignments[key]
+        folders = [self.find(name) for name in names]
+        return [{"alignment": aligned(folder, RunFolder(folder).last_step())} for folder in folders]
 
     def folders(self) -> list[Path]:
         """All run folders, the most recently changed first."""
@@ -84,27 +72,28 @@ def named_folders(parent: Path, holding: str) -> list[Path]:
     ]
 
 
-def aligned(folder: Path, step: int) -> dict[str, Any] | None:
-    """An alignment by a translation model; None for other models."""
+@lru_cache(maxsize=32)
+def aligned(folder: Path, step: int | None) -> dict[str, Any] | None:
+    """An alignment by a translation model after this step; None for other models and unreadable runs."""
     from regard.decode.base import GREEDY
     from regard.decode.translator import Translator
     from regard.train.run import open_run
 
-    config = load_run(RunFolder(folder).config)
-    run = open_run(folder, checkpoint="last" if RunFolder(folder).find("last") else None, device="cpu")
-    task, model = run.task, run.model
-    if not isinstance(task, TranslationTask) or not isinstance(model, Translating) or model.aligner is None:
-        return None
-    sentence = task.examples("valid")[0].source
-    [[found]] = Translator(model, task.source, task.target).translate([sentence], GREEDY)
-    return {
-        "step": step or run.step,
-        "model": config.model,
-        "text": found.text,
-        "source_words": list(found.source_pieces),
-        "target_words": list(found.pieces),
-        "alignment": None if found.weights is None else matrix(found.weights),
-    }
+    with suppress(RegardError, OSError):
+        run = open_run(folder, checkpoint="last" if RunFolder(folder).find("last") else None, device="cpu")
+        task, model = run.task, run.model
+        if isinstance(task, TranslationTask) and isinstance(model, Translating) and model.aligner is not None:
+            sentence = task.examples("valid")[0].source
+            [[found]] = Translator(model, task.source, task.target).translate([sentence], GREEDY)
+            return {
+                "step": step or run.step,
+                "model": run.config.model,
+                "text": found.text,
+                "source_words": found.source_pieces,
+                "target_words": found.pieces,
+                "alignment": matrix(found.weights),
+            }
+    return None
 
 
 def summary(folder: Path) -> dict[str, Any] | None:

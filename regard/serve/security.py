@@ -140,7 +140,7 @@ def check_origin(scope: Scope) -> None:
     if scope["method"] not in ("GET", "HEAD") or scope["path"].startswith(PROTECTED):
         foreign = foreign or site not in (None, "same-origin", "none")
     if foreign:
-        raise Problem(403, "wrong_origin", "Origin: has another site; expected the page of this server.")
+        raise Problem(403, "wrong_origin", "Origin: has another site; expected a page of this server.")
 
 
 def check_token(scope: Scope, settings: Settings) -> None:
@@ -166,7 +166,7 @@ def check_content(scope: Scope) -> None:
         return
     kind = Headers(scope=scope).get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
-        raise Problem(415, "wrong_type", "Content-Type: has another type; expected application/json.")
+        raise Problem(415, "wrong_type", "Content-Type: is not JSON; expected application/json.")
 
 
 async def read_body(scope: Scope, receive: Receive, seconds: float) -> bytes:
@@ -183,7 +183,7 @@ async def read_body(scope: Scope, receive: Receive, seconds: float) -> bytes:
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
-                    raise Problem(400, "disconnected", "The client left before its request had come.")
+                    raise Problem(400, "disconnected", "The client left before it had sent its request.")
                 part = message.get("body", b"")
                 size += len(part)
                 if size > limit:
@@ -193,7 +193,7 @@ async def read_body(scope: Scope, receive: Receive, seconds: float) -> bytes:
                     return b"".join(parts)
     except TimeoutError:
         raise Problem(
-            408, "slow_body", f"The body had not come after {seconds:g} seconds.", {"Connection": "close"}
+            408, "slow_body", f"The body did not arrive within {seconds:g} seconds.", {"Connection": "close"}
         ) from None
 
 
@@ -205,14 +205,10 @@ def _too_large(limit: int) -> Problem:
 
 def _replay(body: bytes, receive: Receive) -> Receive:
     """Replay the body, then pass on later messages (the disconnection)."""
-    given = False
+    replayed = iter([{"type": "http.request", "body": body, "more_body": False}])
 
     async def again() -> Message:
-        nonlocal given
-        if given:
-            return await receive()
-        given = True
-        return {"type": "http.request", "body": body, "more_body": False}
+        return next(replayed, None) or await receive()
 
     return again
 

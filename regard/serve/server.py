@@ -4,18 +4,14 @@ import asyncio
 import logging
 import signal
 import socket
-import threading
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from regard.errors import ConfigError
 from regard.serve.settings import Settings
-
-if TYPE_CHECKING:
-    from regard.serve.models import Models
 
 log = logging.getLogger("regard.serve")
 
@@ -42,13 +38,13 @@ class Impatient(H11Protocol):
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._stop_sending()
+        _cancel(self._sending)
 
     def data_received(self, data: bytes) -> None:
         cycle = self.cycle
         super().data_received(data)
         if self.cycle is not cycle:  # the head has arrived
-            self._stop_waiting()
+            _cancel(self._waiting)
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
@@ -56,23 +52,18 @@ class Impatient(H11Protocol):
             self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_waiting()
-        self._stop_sending()
+        _cancel(self._waiting)
+        _cancel(self._sending)
         super().connection_lost(exc)
 
     def _wait(self) -> None:
-        self._stop_waiting()
+        _cancel(self._waiting)
         self._waiting = self.loop.call_later(HEAD_SECONDS, self.transport.close)
 
-    def _stop_waiting(self) -> None:
-        if self._waiting is not None:
-            self._waiting.cancel()
-            self._waiting = None
 
-    def _stop_sending(self) -> None:
-        if self._sending is not None:
-            self._sending.cancel()
-            self._sending = None
+def _cancel(timer: asyncio.TimerHandle | None) -> None:
+    if timer is not None:
+        timer.cancel()
 
 
 class Server(uvicorn.Server):
@@ -129,20 +120,3 @@ def open_socket(settings: Settings) -> socket.socket:
             f"({reason}); expected a free one. 0 finds a port."
         ) from None
     return opened
-
-
-def load_all(models: "Models") -> threading.Thread:
-    """Load the served models one after another, while the server already answers."""
-    models.ready = False
-
-    def load() -> None:
-        for served in models:
-            try:
-                models.load(served)
-            except Exception as error:  # clients that use the model get the error
-                log.error("cannot load", extra={"model": served.name, "error": type(error).__name__})
-        models.ready = True
-
-    thread = threading.Thread(target=load, name="loading", daemon=True)
-    thread.start()
-    return thread

@@ -1,13 +1,15 @@
-"""Starts a server from settings and model names."""
+"""Starts a server from settings and model names; its log is JSON lines on standard error."""
 
+import json
 import logging
 import os
+import sys
+import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from regard.serve.logs import log_to_stderr
 from regard.serve.opening import Opening
-from regard.serve.server import load_all, make_server, open_socket
+from regard.serve.server import make_server, open_socket
 from regard.serve.settings import Settings, is_any
 
 if TYPE_CHECKING:
@@ -15,17 +17,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("regard.serve")
 
-
-def build(settings: Settings, names: Iterable[str], *, device: str | None = None) -> "FastAPI":
-    """Build the application and its models, none of them loaded. The imports take seconds."""
-    from regard.serve.app import create_app
-    from regard.serve.metrics import Metrics
-    from regard.serve.models import Models
-    from regard.serve.runs import Runs
-
-    metrics, runs = Metrics(), Runs(settings.runs)
-    models = Models(names, settings.pace, metrics, runs=runs, device=device)
-    return create_app(settings, models, runs, metrics)
+FIELDS = (  # of the log; never user input
+    *("method", "route", "status", "milliseconds", "bytes", "model", "error", "trace"),
+    *("host", "port", "models", "seconds", "signal"),
+)
 
 
 def start(
@@ -46,10 +41,12 @@ def start(
     def load() -> "FastAPI":
         import torch
 
+        from regard.serve.app import create_app
+
         torch.set_num_threads(max(1, (os.cpu_count() or 1) - 1))
-        app = build(settings, names, device=device)
+        app = create_app(settings, names, device=device)
         if loading:
-            load_all(app.state.models)
+            app.state.models.load_all()
         return app
 
     app = load() if settings.page is None else Opening(settings, settings.page, load)
@@ -67,3 +64,25 @@ def start(
     server.run(sockets=[socket])
     if isinstance(app, Opening):
         app.check()
+
+
+class JSONLines(logging.Formatter):
+    """One line per record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        made = {
+            "time": f"{stamp}.{int(record.msecs):03}Z",
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+        }
+        made |= {name: getattr(record, name) for name in FIELDS if hasattr(record, name)}
+        return json.dumps(made, ensure_ascii=False)
+
+
+def log_to_stderr() -> None:
+    """Send the server's log to standard error only."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JSONLines())
+    log.handlers, log.propagate = [handler], False
+    log.setLevel(logging.INFO)

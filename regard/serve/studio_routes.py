@@ -1,6 +1,7 @@
 """The routes that need no served model: mechanisms, the user's runs, comparisons and folders."""
 
 import asyncio
+import pathlib
 import time
 from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from typing import Annotated, Any
@@ -12,7 +13,7 @@ from regard.serve import answers, mechanisms
 from regard.serve import requests as given
 from regard.serve.answering import TICK, Answer, event, ok
 from regard.serve.batching import Worker
-from regard.serve.comparisons import Comparisons
+from regard.serve.comparisons import describe_comparison, list_comparisons
 from regard.serve.folders import Folders
 from regard.serve.problems import Problem
 from regard.serve.runs import Runs, curve, read_lines, summary
@@ -80,9 +81,8 @@ def add_runs(app: FastAPI, runs: Runs, library: Worker) -> None:
         """A run as server-sent events: `run` first, then `metrics` for new points, until training ends."""
         folder = await asyncio.to_thread(runs.find, name)
         if places.locked():
-            raise Problem(
-                429, "too_many", f"{FOLLOWERS} clients follow runs already; try again.", {"Retry-After": "10"}
-            )
+            crowded = f"{FOLLOWERS} clients are already following runs; try again later."
+            raise Problem(429, "too_many", crowded, {"Retry-After": "10"})
 
         async def lines() -> AsyncIterator[str]:
             offset, end = 0, time.monotonic() + WATCHED
@@ -101,18 +101,18 @@ def add_runs(app: FastAPI, runs: Runs, library: Worker) -> None:
         return StreamingResponse(lines(), media_type="text/event-stream")
 
 
-def add_comparisons(app: FastAPI, comparisons: Comparisons) -> None:
+def add_comparisons(app: FastAPI, folder: pathlib.Path) -> None:
     """Add the routes of comparisons (`regard compare`)."""
 
     @app.get("/v1/comparisons", responses=ok(list[answers.ComparisonSummary]))
     def listed() -> Response:
         """The user's comparisons, the most recently changed first."""
-        return JSONResponse(comparisons.every())
+        return JSONResponse(list_comparisons(folder))
 
     @app.get("/v1/comparisons/{id}", responses=ok(answers.ComparisonAnswer))
     def described(name: Id) -> Response:
         """A comparison, finished or not: each training, its progress and its results."""
-        return JSONResponse(comparisons.describe(name))
+        return JSONResponse(describe_comparison(folder, name))
 
 
 def add_folders(app: FastAPI, folders: Folders, library: Worker) -> None:

@@ -28,8 +28,10 @@ DEFLATED = 4096  # bytes from which a matrix is compressed
 SCAN = b"\xff\xda"  # the marker of JPEG before each scan
 
 
-def matrix(values: Any, *, small: bool = False) -> dict[str, Any]:
-    """(T, S) weights as float32, or in a byte each where `small`."""
+def matrix(values: Any, *, small: bool = False) -> dict[str, Any] | None:
+    """(T, S) weights as float32, or in a byte each where `small`; None for a model without attention."""
+    if values is None:
+        return None
     array = to_array(values, torch.float32)
     found, scale = quantize(array) if small else (array, 1.0)
     return encode(found, scale, compress=found.nbytes >= DEFLATED)
@@ -46,7 +48,7 @@ def read_drawing(shape: list[int], kind: str, data: str, compressed: str | None)
         try:
             raw = zlib.decompressobj().decompress(raw, size + 1)
         except zlib.error:
-            raise invalid("drawing: `data` has no deflated bytes.") from None
+            raise invalid("drawing: `data` cannot be decompressed; expected deflated bytes.") from None
     if len(raw) != size:
         raise invalid(f"drawing: `data` has another size; expected {size} bytes.")
     dtype = torch.float32 if kind == "float32" else torch.uint8
@@ -54,7 +56,7 @@ def read_drawing(shape: list[int], kind: str, data: str, compressed: str | None)
     if kind == "uint8":
         return values
     if not values.isfinite().all():
-        raise invalid("drawing: `data` has numbers that are not finite.")
+        raise invalid("drawing: `data` has numbers that are not finite; expected finite ones.")
     values = values.clamp(min=0)
     return (values / (float(values.max()) or 1.0) * 255).round().byte()
 
@@ -97,4 +99,4 @@ def _base64(data: str, owner: str) -> bytes:
     try:
         return base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
-        raise invalid(f"{owner}: `data` has no base64.") from None
+        raise invalid(f"{owner}: `data` is not valid base64.") from None

@@ -4,10 +4,7 @@ These functions run in the model's thread and return dictionaries for JSON.
 """
 
 from collections.abc import Callable, Hashable, Sequence
-from functools import wraps
 from typing import Any
-
-from torch import Tensor
 
 from regard.data.geometry import QUESTIONS, perimeter
 from regard.decode.cancel import check_cancelled
@@ -45,17 +42,9 @@ def compute(system: System, key: Hashable, items: Sequence[Any]) -> list[Any]:
     """Answer items with equal keys; a key is the name of a function below and the shared options."""
     assert isinstance(key, tuple)
     name, *options = key
-    return WORK[name](system, items, *options)
-
-
-def one_by_one(answer: Callable[[Any, Any], dict[str, Any]]) -> Callable[[Any, Sequence[Any]], Answers]:
-    """Turn a function of one request into one of several, for requests that cannot be batched."""
-
-    @wraps(answer)
-    def answers(system: System, requests: Sequence[Any]) -> Answers:
-        return [answer(system, request) for request in requests]
-
-    return answers
+    if name in ONE_BY_ONE:
+        return [ONE_BY_ONE[name](system, item) for item in items]
+    return BATCHED[name](system, items, *options)
 
 
 # Translation ---------------------------------------------------------------------------------------
@@ -85,10 +74,9 @@ def _tree(found: SearchTree) -> dict[str, Any]:
         }
         for number, (node, piece) in enumerate(zip(found.nodes, found.pieces, strict=True))
     ]
-    return {"nodes": nodes, "hypotheses": [list(way) for way in found.hypotheses]}
+    return {"nodes": nodes, "hypotheses": found.hypotheses}
 
 
-@one_by_one
 def attention(system: TranslationSystem, request: given.AttentionRequest) -> dict[str, Any]:
     """One head of a Transformer, or all heads of a part."""
     check_pieces(system, [request.text])
@@ -128,13 +116,13 @@ def translated(system: TranslationSystem, found: Translated) -> dict[str, Any]:
         "source_words": list(best.source_pieces),
         "target_words": list(best.pieces),
         "score": best.score,
-        "alignment": _matrix(best.weights),
+        "alignment": matrix(best.weights),
         "beam": [
             {
                 "text": each.text,
                 "score": each.score,
                 "words": list(each.pieces),
-                "alignment": _matrix(each.weights),
+                "alignment": matrix(each.weights),
             }
             for each in found.beam
         ],
@@ -154,10 +142,6 @@ def check_pieces(system: TranslationSystem, texts: Sequence[str], *, target: boo
             raise Problem(422, "too_long", f"{name}: has {count} {what}; expected {most} at most.")
 
 
-def _matrix(weights: Tensor | None) -> dict[str, Any] | None:
-    return None if weights is None else matrix(weights)
-
-
 def _grouped(results: list[dict[str, Any]], groups: Sequence[Sequence[Any]]) -> Answers:
     each = iter(results)
     return [{"results": [next(each) for _ in group]} for group in groups]
@@ -171,7 +155,7 @@ def point(system: PointerSystem, requests: Sequence[given.PointRequest], beam: i
     dimension = QUESTIONS[system.task.question].dimension
     for request in requests:
         if any(len(each) != dimension for each in request.points):
-            raise invalid(f"points: has points of other sizes; expected {dimension} numbers in each.")
+            raise invalid(f"points: has a point of another dimension; expected {dimension} numbers in each.")
     found: Any = system.point([request.points for request in requests], beam=beam)
     return [_pointed(each, system.task.question) for each in found]
 
@@ -183,7 +167,7 @@ def _pointed(found: PointedOut, question: str) -> dict[str, Any]:
         "points": found.points.double().round(decimals=6).tolist(),
         "order": found.order,
         "exact": exact,
-        "weights": _matrix(found.weights),
+        "weights": matrix(found.weights),
     }
     if question == "tsp":
         made["length"] = perimeter(found.points, found.order)
@@ -197,7 +181,7 @@ def run(system: MachineSystem, requests: Sequence[given.RunRequest]) -> Answers:
     for request in requests:
         if isinstance(request.bits[0][0], list) != items:
             expected = "items, each a list of vectors" if items else "vectors"
-            raise invalid(f"bits: has another depth; expected {expected} of bits.")
+            raise invalid(f"bits: is nested differently; expected {expected} of bits.")
     found: Any = system.run([request.bits for request in requests], [request.ask for request in requests])
     return [_ran(system, each) for each in found]
 
@@ -286,7 +270,6 @@ def captioned(found: Captioned) -> dict[str, Any]:
     }
 
 
-@one_by_one
 def classify(system: FewShotSystem, request: given.ClassifyRequest) -> dict[str, Any]:
     """Classify a drawing, given labelled examples."""
     every = [
@@ -297,7 +280,6 @@ def classify(system: FewShotSystem, request: given.ClassifyRequest) -> dict[str,
     return {"label": found.label, "probabilities": found.probabilities, "weights": matrix(found.weights)}
 
 
-@one_by_one
 def sample(system: PictureSystem, request: given.SampleRequest) -> dict[str, Any]:
     """Generated pictures, and what each position of the first ones attended to."""
     found: Any = system.sample(
@@ -331,8 +313,8 @@ def _entailed(found: Entailed) -> dict[str, Any]:
         "premise": ["", *found.premise],
         "hypothesis": ["", *found.hypothesis],
         "pooled": found.pooled,
-        "weights": _matrix(there),
-        "back": _matrix(back),
+        "weights": matrix(there),
+        "back": matrix(back),
     }
 
 
@@ -349,14 +331,16 @@ def _scored(found: Scored, following: list[tuple[str, float]]) -> dict[str, Any]
         "log_probabilities": found.log_probabilities.tolist(),
         "perplexity": found.perplexity,
         "next": [{"word": word, "probability": probability} for word, probability in following],
-        "weights": _matrix(found.weights),
+        "weights": matrix(found.weights),
     }
 
 
-WORK: dict[str, Callable[..., list[Any]]] = {
+BATCHED: dict[str, Callable[..., Answers]] = {
     function.__name__: function
-    for function in (
-        *(translate, align, attention, point, run, ask),
-        *(caption, caption_example, classify, sample, entail, score),
-    )
+    for function in (translate, align, point, run, ask, caption, caption_example, entail, score)
+}
+ONE_BY_ONE: dict[str, Callable[[Any, Any], dict[str, Any]]] = {
+    "attention": attention,
+    "classify": classify,
+    "sample": sample,
 }

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from regard import catalog
@@ -21,11 +20,6 @@ CALLS = {
     "PictureTask": "model.sample(8).show()",
     "EntailmentTask": 'model.entails("w36 w40 w11 w9", "w40 w9")',
 }
-
-
-def write_card(path: Path, record: dict[str, Any]) -> None:
-    """Write the card."""
-    path.write_text(render_card(record), encoding="utf-8")
 
 
 def render_card(record: dict[str, Any]) -> str:

@@ -62,15 +62,11 @@ def find_run(name: str | Path) -> Path:
     if len(path.parts) > 1 or str(name) in (".", ".."):  # a path that does not exist, not a name
         raise DataError(f"{name}: no such run folder.")
     if str(name) in NAMES:
-        raise DataError(f"{name}: this model is not in this copy of regard. Train it: {train_command(name)}.")
+        train = f"python tools/train_shipped.py {name}"
+        raise DataError(f"{name}: this model is not in this copy of regard. Train it: {train}.")
     near = catalog.nearest(str(name), shipped) or next((n for n in shipped if n.startswith(str(name))), None)
     hint = f"Did you mean the model {near!r}?" if near else "`regard models` lists the models that ship."
     raise DataError(f"{name}: no such run folder. {hint}")
-
-
-def train_command(name: str | Path) -> str:
-    """The command that trains a model of the table."""
-    return f"python tools/train_shipped.py {name}"
 
 
 def names() -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from regard.evaluate.base import evaluate
 from regard.evaluate.pictures import draw
 from regard.evaluate.results import commit, machine
 from regard.models.base import Translating
-from regard.shipped.card import write_card
+from regard.shipped.card import render_card
 from regard.shipped.find import RECORD
 from regard.shipped.publish import copy_files, write_digests, write_json
 from regard.shipped.table import SENTENCES, Shipped
@@ -100,7 +100,7 @@ def pack(run: Path, out: Path, row: Shipped, *, device: str | None = None, note:
             **{name: again[name] for name in KEPT if name in again},
         }
         write_json(aside / RECORD, record)
-        write_card(aside / "README.md", record)
+        (aside / "README.md").write_text(render_card(record), encoding="utf-8")
         write_digests(aside)
         if out.exists():
             shutil.rmtree(out)
@@ -172,13 +172,13 @@ def training_seconds(run: Path) -> float | None:
     return None if seconds is None else round(seconds, 1)
 
 
-def row_of(name: str, run: Path, *, data: str, licence: str) -> Shipped:
+def row_of(name: str, run: Path) -> Shipped:
     """A row for a run outside the table."""
     return Shipped(
         name=name,
         sentence=f"A model trained with regard: {name}.",
         recipe=run.name,
-        data=data or "not stated",
-        licence=licence or "not stated",
+        data="not stated",
+        licence="not stated",
         limits="Not stated.",
     )

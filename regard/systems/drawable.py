@@ -7,8 +7,9 @@ from abc import ABC, abstractmethod
 from html import escape
 from pathlib import Path
 
-from regard.errors import ConfigError, DataError
+from regard.errors import DataError
 from regard.views.shared import draw_figure, is_page
+from regard.viz.files import check_ending
 
 ENDINGS = (".png", ".svg", ".html")
 # the page is in an iframe, so that its style does not affect the notebook
@@ -39,12 +40,7 @@ class Drawable(ABC):
 
     def save(self, path: str | Path) -> Path:
         """Write a .png or .svg picture, or an .html page, and return the path."""
-        path = Path(path)
-        if path.suffix.lower() not in ENDINGS:
-            raise ConfigError(
-                f"{type(self).__name__}.save: `path` has the ending {path.suffix!r}; "
-                f"expected {', '.join(ENDINGS)}."
-            )
+        path = check_ending(f"{type(self).__name__}.save", path, ENDINGS)
         if is_page(path):
             self.draw_page(path)
         else:

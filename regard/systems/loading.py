@@ -68,7 +68,7 @@ def load(
 def refuse_export(folder: Path) -> Path:
     """The folder, unless it holds an export."""
     if is_export(folder):
-        raise DataError(f"{folder}: an export, which the command `regard translate` reads; expected a run.")
+        raise DataError(f"{folder}: holds an export, which only `regard translate` reads; expected a run.")
     return folder
 
 

@@ -16,7 +16,7 @@ from regard.decode.cancel import check_cancelled
 from regard.errors import DataError, ShapeError, check_whole
 from regard.models.ntm import NTM, Tape
 from regard.systems.drawable import Drawable
-from regard.systems.system import System, chunks, same_length
+from regard.systems.system import System, chunks, depth, same_length
 from regard.tasks.bits import BitTask
 from regard.tasks.ntm import AssociativeRecallTask, CopyTask
 from regard.train.run import Run
@@ -110,7 +110,7 @@ class MachineSystem(System):
         queried item. Other tasks only have examples.
         """
         task, axes = self.task, 3 if isinstance(self.task, AssociativeRecallTask) else 2
-        single = not isinstance(bits, list | tuple) or (len(bits) > 0 and _axes(bits) <= axes)
+        single = not isinstance(bits, list | tuple) or (len(bits) > 0 and depth(bits) <= axes)
         sequences = [_tensor(each) for each in ([bits] if single else bits)]
         asked = [ask] * len(sequences) if isinstance(ask, int) else list(ask)
         same_length("run", bits=sequences, ask=asked)
@@ -160,12 +160,12 @@ class MachineSystem(System):
         if not fits or len(given) < least:
             raise ShapeError(f"run: `bits` has shape {tuple(given.shape)}; expected {expected}.")
         if not bool(((given == 0) | (given == 1)).all()):
-            raise DataError("run: `bits` has other numbers than 0 and 1; expected bits.")
+            raise DataError("run: `bits` has numbers other than 0 and 1; expected bits.")
         if isinstance(task, CopyTask):
             return task.pose(given[None])
         check_whole("run", least=0, ask=ask)
         if ask > len(given) - 2:
-            raise DataError(f"run: `ask` has {ask}; expected 0 to {len(given) - 2}, an item with a next.")
+            raise DataError(f"run: `ask` has {ask}; expected 0 to {len(given) - 2}: an item with a next one.")
         return task.pose(given[None], torch.tensor([ask]))
 
 
@@ -186,10 +186,3 @@ def _tensor(bits: Any) -> Tensor:
         raise ShapeError(
             "run: `bits` cannot be read as rows of numbers, all of one length; expected vectors of bits."
         ) from None
-
-
-def _axes(bits: Any) -> int:
-    """The nesting depth of lists; a tensor counts its axes."""
-    if isinstance(bits, list | tuple):
-        return 1 + (_axes(bits[0]) if len(bits) else 0)
-    return getattr(bits, "ndim", 0)

@@ -29,10 +29,9 @@ class Matrix(Drawable):
 
     def draw_page(self, path: Path) -> None:
         maps = self.weights[None] if self.weights.ndim == 2 else self.weights
-        titles = [""] if len(maps) == 1 else [f"Head {h + 1}" for h in range(len(maps))]
         sections = [
-            AlignmentSection(title, each, self.columns, self.rows)
-            for title, each in zip(titles, maps, strict=True)
+            AlignmentSection(f"Head {h}" if len(maps) > 1 else "", each, self.columns, self.rows)
+            for h, each in enumerate(maps, 1)
         ]
         write_report(path, title="Attention", summary="", sections=sections)
 

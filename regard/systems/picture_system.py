@@ -69,8 +69,8 @@ class PictureSystem(System):
         numbers = [class_number(self.task, name, owner="sample: `classes`") for name in names]
         labels = torch.tensor([numbers[i % len(numbers)] for i in range(count)])
         noise = torch.randn(count, model.config.noise, generator=torch.Generator().manual_seed(seed))
-        every = range(0, count, AT_ONCE)
-        drawn = [self._drawn(noise[i : i + AT_ONCE], labels[i : i + AT_ONCE]) for i in every]
+        parts = zip(torch.split(noise, AT_ONCE), torch.split(labels, AT_ONCE), strict=True)
+        drawn = [self._drawn(*part) for part in parts]
         called = tuple(names[i % len(names)] for i in range(count))
         return Sampled(torch.cat(drawn), called, self._maps(noise[:maps], labels[:maps]))
 

@@ -14,7 +14,7 @@ from regard.decode.pointing import Pointed, point
 from regard.errors import DataError
 from regard.models.base import Translating
 from regard.systems.drawable import Drawable
-from regard.systems.system import System, chunks
+from regard.systems.system import System, chunks, depth
 from regard.tasks.pointing import PointingTask
 from regard.views.points import LARGEST, draw
 
@@ -106,14 +106,7 @@ def _is_one_set(points: Any, dimension: int) -> bool:
     """Whether this is one set, a matrix (for `sort`, a vector of numbers), and not a list of sets."""
     if hasattr(points, "ndim"):
         return points.ndim < 3 if dimension == 2 else points.ndim == 1 or points.shape[-1] == 1
-    return not isinstance(points, Sequence) or not points or _depth(points[0]) < dimension
-
-
-def _depth(points: Any) -> int:
-    """The number of axes of a tensor, an array or a nested list."""
-    if isinstance(points, Sequence) and not isinstance(points, str | bytes):
-        return 1 + (_depth(points[0]) if points else 0)
-    return getattr(points, "ndim", 0)
+    return not isinstance(points, Sequence) or not points or depth(points[0]) < dimension
 
 
 def _plain(points: Any) -> Any:

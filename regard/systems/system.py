@@ -99,11 +99,11 @@ class System(hub.Hubbed):
         return next(self.trained.model.parameters())
 
 
-def chunks(items: Sequence[T], size: int = AT_ONCE) -> Iterator[Sequence[T]]:
-    """The items, `size` at a time, until the caller cancels."""
-    for first in range(0, len(items), size):
+def chunks(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """The items, AT_ONCE at a time, until the caller cancels."""
+    for first in range(0, len(items), AT_ONCE):
         check_cancelled()
-        yield items[first : first + size]
+        yield items[first : first + AT_ONCE]
 
 
 def texts_of(owner: str, name: str, given: object) -> list[str]:
@@ -114,6 +114,13 @@ def texts_of(owner: str, name: str, given: object) -> list[str]:
         if not isinstance(each, str):
             raise DataError(f"{owner}: `{name}` has {shown(each)}; expected text, or a list of texts.")
     return found
+
+
+def depth(given: Any) -> int:
+    """The number of axes of a tensor, an array or a nested list."""
+    if isinstance(given, Sequence) and not isinstance(given, str | bytes):
+        return 1 + (depth(given[0]) if given else 0)
+    return getattr(given, "ndim", 0)
 
 
 def same_length(owner: str, **lists: Sequence[Any]) -> None:

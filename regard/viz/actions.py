@@ -13,7 +13,7 @@ from regard.errors import ShapeError
 from regard.viz import style
 from regard.viz.axes import TEXT, Axes, numbers, ticks, within
 from regard.viz.sheet import Sheet, Title
-from regard.viz.weights import Array, Weights, check_finite, to_array
+from regard.viz.weights import Weights, check_finite, to_array
 
 SMALLEST, LARGEST, WIDE = 0.055, 0.3, 6.0  # inches: limits for a step, and the preferred width of all steps
 MARGIN, BELOW, GAP = 0.2, 0.5, 0.16
@@ -26,8 +26,7 @@ def draw_actions(
     path: str | Path,
     *,
     names: Sequence[str],
-    title: str | None = None,
-    xlabel: str = "step",
+    title: str = "",
     usual: float | None = None,
 ) -> Path:
     """Draw T actions (indices into `names`), their rewards, and weights (T, T); weights (0, 0) mean none.
@@ -42,28 +41,17 @@ def draw_actions(
     check_finite("draw_actions", array)
     usual = sum(map(float, rewards)) / T if usual is None else usual
     filled = [reward > usual for reward in rewards]
-    return _compose(actions, filled, array, names, title or "", xlabel).save("draw_actions", path)
-
-
-def _compose(
-    actions: Sequence[int],
-    filled: list[bool],
-    weights: Array,
-    names: Sequence[str],
-    text: str,
-    xlabel: str,
-) -> Sheet:
-    T, A = len(actions), len(names)
+    A = len(names)
     cell = min(max(WIDE / T, SMALLEST), LARGEST)
     left = MARGIN + style.width([*names, "asked by"], TEXT) + 0.1
     wide, upper = T * cell, A * max(cell, 0.2)
-    lower = wide if len(weights) else 0.0
-    title = Title.fit(text, max(wide + left, 4.0), MARGIN, 1.35)
-    head = MARGIN + title.height
+    lower = wide if len(array) else 0.0
+    heading = Title.fit(title, max(wide + left, 4.0), MARGIN, 1.35)
+    head = MARGIN + heading.height
     sheet = Sheet(
-        max(left + wide, left + title.width) + MARGIN, head + upper + (GAP + lower if lower else 0) + BELOW
+        max(left + wide, left + heading.width) + MARGIN, head + upper + (GAP + lower if lower else 0) + BELOW
     )
-    title.write(sheet)
+    heading.write(sheet)
     across = (0.5, T + 0.5)
     above = Axes(sheet, (left, head, wide, upper), across, (A - 0.5, -0.5))
     above.lines(y=range(A))
@@ -75,8 +63,8 @@ def _compose(
     steps, last = numbers(within(ticks(1, T, 7, whole=True), (1, T))), above
     if lower:
         last = Axes(sheet, (left, head + upper + GAP, wide, lower), across, (T + 0.5, 0.5))
-        sheet.shades(torch.tril(weights), last.box, max(float(weights.max()), 1e-9), kind="weights")
+        sheet.shades(torch.tril(array), last.box, max(float(array.max()), 1e-9), kind="weights")
         last.lines(x=across[:1], y=last.up[:1], edge=style.RULE)
         last.name_y(steps, "asked by", away=3.5)
-    last.name_x(steps, xlabel, away=3.5)
-    return sheet
+    last.name_x(steps, "step", away=3.5)
+    return sheet.save("draw_actions", path)

@@ -8,7 +8,7 @@ from regard.errors import ConfigError, DataError
 from regard.viz import style
 from regard.viz.axes import TEXT, Axes, ticks
 from regard.viz.axes import numbers as written
-from regard.viz.sheet import Sheet, Title
+from regard.viz.sheet import Sheet
 
 LENGTH = 4.2  # inches of the longest bar
 ROW, THICK = 0.27, 0.62  # inches between bars; a bar's share of that
@@ -20,32 +20,23 @@ def draw_bars(
     values: Mapping[str, Sequence[float]],
     path: str | Path,
     *,
-    title: str | None = None,
     xlabel: str = "",
     decimals: int = 2,
 ) -> Path:
     """Draw the mean of each name's values as a bar, in the given order, followed by its number."""
     _check(values)
-    return _compose(values, title or "", xlabel, decimals).save("draw_bars", path)
-
-
-def _compose(values: Mapping[str, Sequence[float]], text: str, xlabel: str, decimals: int) -> Sheet:
     means = [sum(runs) / len(runs) for runs in values.values()]
     numbers = [f"{mean:.{decimals}f}".replace("-", "−") for mean in means]
     left = EDGE + style.width(values, TEXT) + GAP
-    width = left + LENGTH + style.width(numbers, TEXT) + GAP + EDGE
-    title = Title.fit(text, width - 2 * EDGE, EDGE)
-    above = EDGE + (title.height + 0.1 if title.lines else 0.0)
     body = ROW * len(values)
-    sheet = Sheet(width, BELOW + body + above)
-    title.write(sheet)
+    sheet = Sheet(left + LENGTH + style.width(numbers, TEXT) + GAP + EDGE, BELOW + body + EDGE)
     places = _ticks(values)
-    axes = Axes(sheet, (left, above, LENGTH, body), (places[0], places[-1]), (len(values) - 0.5, -0.5))
+    axes = Axes(sheet, (left, EDGE, LENGTH, body), (places[0], places[-1]), (len(values) - 0.5, -0.5))
     axes.lines(x=places)
     for row, (mean, number) in enumerate(zip(means, numbers, strict=True)):
         (x, y), (end, low) = axes.at(min(mean, 0), row - THICK / 2), axes.at(max(mean, 0), row + THICK / 2)
         sheet.rect((x, y, end - x, low - y), fill=FACE, kind="bar")
-        sheet.write(left + LENGTH + 8 / 72, above + ROW * (row + 0.5), number, size=TEXT, middle=True)
+        sheet.write(left + LENGTH + 8 / 72, EDGE + ROW * (row + 0.5), number, size=TEXT, middle=True)
     axes.lines(y=axes.up[:1], edge=style.RULE)
     for row, runs in enumerate(values.values()):
         if len(runs) > 1:  # each run as a point, on a line from the smallest to the largest
@@ -54,7 +45,7 @@ def _compose(values: Mapping[str, Sequence[float]], text: str, xlabel: str, deci
                 sheet.dot(axes.at(run, row), 4.5, style.GOLD, edge="#ffffff", line=0.7)
     axes.name_y(dict(enumerate(values)), color=style.INK)
     axes.name_x(written(places), xlabel)
-    return sheet
+    return sheet.save("draw_bars", path)
 
 
 def _ticks(values: Mapping[str, Sequence[float]]) -> list[float]:

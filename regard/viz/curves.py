@@ -30,7 +30,6 @@ def draw_lengths(
     models: Mapping[str, Sequence[Bin]],
     path: str | Path,
     *,
-    title: str | None = None,
     xlabel: str = "sentence length (words)",
     ylabel: str = "BLEU",
 ) -> Path:
@@ -47,7 +46,7 @@ def draw_lengths(
     else:
         across = _extended_range([place for x, _ in lines.values() for place in x], 0.04)
         names = numbers(within(ticks(*across, whole=True), across))
-    axes = _chart(list(models), title, ylabel, across, (0, marks[-1]), numbers(marks))
+    axes = _chart(list(models), "", ylabel, across, (0, marks[-1]), numbers(marks))
     axes.name_x(names, xlabel, tick=3)
     _name_lines(axes, _draw_lines(axes, lines))
     return axes.sheet.save("draw_lengths", path)
@@ -88,11 +87,9 @@ def draw_growth(
     series: Mapping[str, tuple[Sequence[float] | Weights, Sequence[float] | Weights]],
     path: str | Path,
     *,
-    title: str | None = None,
-    xlabel: str = "length",
     ylabel: str = "",
 ) -> Path:
-    """Draw (sizes, costs) of each name on log-log axes, where a power law is a straight line."""
+    """Draw (lengths, costs) of each name on log-log axes, where a power law is a straight line."""
     lines = {name: _check_run(name, *one, owner="draw_growth") for name, one in series.items()}
     if not lines or any(_least(values) <= 0 for line in lines.values() for values in line):
         raise ConfigError(
@@ -100,8 +97,8 @@ def draw_growth(
         )
     across = _extended_range([float(x) for line in lines.values() for x in line[0]], 0.0, log=True)
     up = _extended_range([float(y) for line in lines.values() for y in line[1]], 0.05, log=True)
-    axes = _chart(list(series), title, ylabel, across, up, _decades(up), log=(True, True))
-    axes.name_x(numbers(log_ticks(across, base=2)), xlabel, tick=3)
+    axes = _chart(list(series), "", ylabel, across, up, _decades(up), log=(True, True))
+    axes.name_x(numbers(log_ticks(across, base=2)), "length", tick=3)
     _name_lines(axes, _draw_lines(axes, {name: (x.tolist(), y.tolist()) for name, (x, y) in lines.items()}))
     return axes.sheet.save("draw_growth", path)
 
@@ -245,16 +242,9 @@ def _draw_runs(axes: Axes, curves: Mapping[str, _Curve]) -> dict[str, tuple[floa
     """Draw the runs, the first one on top; returns where they end."""
     for i, curve in enumerate(curves.values()):
         if curve.window > 1:
-            there, back = (
-                zip(curve.x, curve.low, strict=True),
-                zip(curve.x[::-1], curve.high[::-1], strict=True),
-            )
-            axes.sheet.draw(
-                [[axes.at(*each) for each in (*there, *back)]],
-                fill=_line_style(i)[0],
-                opacity=0.16,
-                closed=True,
-            )
+            edge = zip(curve.x + curve.x[::-1], curve.low + curve.high[::-1], strict=True)
+            band = [axes.at(*each) for each in edge]
+            axes.sheet.draw([band], fill=_line_style(i)[0], opacity=0.16, closed=True)
     for i, curve in reversed(list(enumerate(curves.values()))):
         _line(axes, curve.x, curve.smooth, i, "o" if len(curve.x) == 1 else "")  # a single point has no line
     return {name: (curve.x[-1], curve.smooth[-1]) for name, curve in curves.items()}

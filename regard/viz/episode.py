@@ -32,7 +32,7 @@ def draw_episode(
     *,
     answer: str,
     found: str | None = None,
-    title: str | None = None,
+    title: str = "",
     path: str | Path,
 ) -> Path:
     """Draw images (T, H, W), ink bright, the query last; weights (L, T) are those of L attention blocks.
@@ -50,41 +50,29 @@ def draw_episode(
         raise ShapeError(f"draw_episode: `weights` has shape {tuple(array.shape)}; expected (L, T={T}).")
     check_finite("draw_episode", array)
     verdict = f"? is {answer}" if found is None else f"? is {answer}, and was called {found}"
-    names = [*labels, "?"]
-    return _compose(pictures, names, array, answer, verdict, title or "").save("draw_episode", path)
-
-
-def _compose(
-    images: Array,
-    names: Sequence[str],
-    weights: Array,
-    answer: str,
-    verdict: str,
-    text: str,
-) -> Sheet:
-    L, T = weights.shape
+    names, L = [*labels, "?"], len(array)
     side = style.width([f"block {L}"], SIZE) + GAP if L else 0.0
     across, down = min(T, ACROSS), math.ceil(T / ACROSS)
-    title = Title.fit(text, max(side + across * (TILE + GAP), 4.0), MARGIN)
-    head = MARGIN + title.height + (0.06 if title.lines else 0)
+    heading = Title.fit(title, max(side + across * (TILE + GAP), 4.0), MARGIN)
+    head = MARGIN + heading.height + (0.06 if heading.lines else 0)
     row = NAME + TILE + L * BOX + 2 * GAP
-    wide = max(side + across * (TILE + GAP) - GAP, title.width, style.width([verdict], SIZE))
+    wide = max(side + across * (TILE + GAP) - GAP, heading.width, style.width([verdict], SIZE))
     height = head + down * row + SIZE * 1.3 / 72 + MARGIN
     sheet = Sheet(2 * MARGIN + wide, height)
-    title.write(sheet)
+    heading.write(sheet)
     for level in range(down):
         top = head + level * row
         shown = range(level * ACROSS, min(T, (level + 1) * ACROSS))
-        _drawings(sheet, images[shown.start : shown.stop], MARGIN + side, top)
+        _drawings(sheet, pictures[shown.start : shown.stop], MARGIN + side, top)
         for i, t in enumerate(shown):
             _tile(sheet, names[t], MARGIN + side + i * (TILE + GAP), top, names[t] == answer, t == T - 1)
         for block in range(L):
             y = top + NAME + TILE + 0.04 + block * BOX
             sheet.write(MARGIN, y + BOX / 2, f"block {block + 1}", size=SIZE, color=style.QUIET, middle=True)
             for i, t in enumerate(shown):
-                _box(sheet, float(weights[block, t]), MARGIN + side + i * (TILE + GAP), y)
+                _box(sheet, float(array[block, t]), MARGIN + side + i * (TILE + GAP), y)
     sheet.write(MARGIN, height - MARGIN, verdict, size=SIZE)
-    return sheet
+    return sheet.save("draw_episode", path)
 
 
 def _drawings(sheet: Sheet, images: Array, x: float, y: float) -> None:

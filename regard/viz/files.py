@@ -13,7 +13,7 @@ def check_ending(owner: str, path: str | Path, endings: Sequence[str] = PICTURES
     """The path, if its suffix is one of `endings` (ignoring case)."""
     path = Path(path)
     if path.suffix.lower() not in endings:
-        known = " or ".join(endings)
+        known = (" or " if len(endings) < 3 else ", ").join(endings)
         raise ConfigError(f"{owner}: `path` has the ending '{path.suffix}' ({path.name}); expected {known}.")
     return path
 

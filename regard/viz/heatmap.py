@@ -6,7 +6,7 @@ https://arxiv.org/abs/1409.0473
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby, pairwise
 from pathlib import Path
 
@@ -33,7 +33,7 @@ class Panel:
     source: Sequence[str]
     target: Sequence[str]
     title: str = ""
-    gold: Iterable[tuple[int, int]] = field(default=())
+    gold: Iterable[tuple[int, int]] = ()
 
 
 def draw_alignment(
@@ -41,25 +41,25 @@ def draw_alignment(
     source: Sequence[str],
     target: Sequence[str],
     *,
-    title: str | None = None,
+    title: str = "",
     gold: Iterable[tuple[int, int]] | None = None,
     key: str = KEY,
     path: str | Path,
 ) -> Path:
     """Draw weights (T, S) as PNG or SVG; `gold` links (source, target) are outlined, and `key` names them."""
     panel = _check("draw_alignment", Panel(weights, source, target, gold=gold or ()))
-    return _draw("draw_alignment", [panel], path, title=title or "", columns=1, key=key)
+    return _compose([panel], title, 1, key=key).save("draw_alignment", path)
 
 
 def draw_gallery(
-    panels: Sequence[Panel], *, title: str | None = None, columns: int | None = None, path: str | Path
+    panels: Sequence[Panel], *, title: str = "", columns: int | None = None, path: str | Path
 ) -> Path:
     """Draw several alignments side by side with one colour scale, at most `columns` per row (default 4)."""
     if not panels:
         raise ConfigError("draw_gallery: `panels` has length 0; expected at least one Panel.")
     columns = _check_columns("draw_gallery", columns, min(len(panels), 4))
     checked = [_check("draw_gallery", panel) for panel in panels]
-    return _draw("draw_gallery", checked, path, title=title or "", columns=columns)
+    return _compose(checked, title, columns).save("draw_gallery", path)
 
 
 def draw_heads(
@@ -67,7 +67,6 @@ def draw_heads(
     source: Sequence[str],
     target: Sequence[str],
     *,
-    title: str | None = None,
     names: Sequence[str] | None = None,
     columns: int | None = None,
     path: str | Path,
@@ -87,17 +86,13 @@ def draw_heads(
         raise ShapeError(f"{owner}: `names` has length {len(names)}; expected H={H}, one name per head.")
     columns = _check_columns(owner, columns, _balanced(H))
     panels = [_Map(array[h], source, target, names[h], []) for h in range(H)]
-    return _draw(owner, panels, path, title=title or "", columns=columns, shared=True)
+    return _compose(panels, "", columns, shared=True).save(owner, path)
 
 
 def draw_grid(
     maps: Sequence[Sequence[Weights]], names: Sequence[str], *, title: str, path: str | Path
 ) -> Path:
     """Draw `maps[layer][head]` as small maps, each on its own scale; `names` label the layers."""
-    return _grid(maps, names, title).save("draw_grid", path)
-
-
-def _grid(maps: Sequence[Sequence[Weights]], names: Sequence[str], title: str) -> Sheet:
     left = MARGIN + style.width(names, SMALL) + 0.08
     top = MARGIN + (TOP if title else 0.0) + 0.16
     step = SQUARE + APART
@@ -107,16 +102,14 @@ def _grid(maps: Sequence[Sequence[Weights]], names: Sequence[str], title: str) -
         y = top + row * step
         sheet.write(left - 0.08, y + SQUARE / 2, names[row], size=SMALL, ha="right", middle=True)
         for column, weights in enumerate(heads):
-            x, shown = (
-                left + column * step,
-                to_array(weights) ** 0.5,
-            )  # the root shows small weights, as in the browser
+            x = left + column * step
+            shown = to_array(weights) ** 0.5  # the root shows small weights, as in the browser
             sheet.shades(shown, (x, y, SQUARE, SQUARE), float(shown.max()) or 1.0, kind="map")
             sheet.rect((x, y, SQUARE, SQUARE), edge=style.RULE, line=0.6)
             if row == 0:
                 middle = x + SQUARE / 2
                 sheet.write(middle, y - 3 / 72, str(column), size=SMALL, color=style.QUIET, ha="center")
-    return sheet
+    return sheet.save("draw_grid", path)
 
 
 @dataclass(frozen=True)
@@ -232,20 +225,10 @@ def _turn(widest: float, step: float, size: float) -> int:
     return 45 if step * math.sin(math.radians(45)) >= size * LINE else 90
 
 
-def _draw(
-    owner: str,
-    panels: Sequence[_Map],
-    path: str | Path,
-    *,
-    title: str,
-    columns: int,
-    shared: bool = False,
-    key: str = KEY,
-) -> Path:
-    return _compose(panels, _plan(panels, shared), title, columns, key).save(owner, path)
-
-
-def _compose(panels: Sequence[_Map], plan: _Plan, text: str, columns: int, key: str) -> Sheet:
+def _compose(
+    panels: Sequence[_Map], text: str, columns: int, *, shared: bool = False, key: str = KEY
+) -> Sheet:
+    plan = _plan(panels, shared)
     rows = [panels[i : i + columns] for i in range(0, len(panels), columns)]
     top = peak(*(panel.weights for panel in panels))
     spots, bottom = _place(rows, plan)

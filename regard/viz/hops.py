@@ -8,8 +8,8 @@ from pathlib import Path
 
 from regard.errors import ConfigError, ShapeError
 from regard.viz import style
-from regard.viz.sheet import SMALL, TITLE, Sheet, Title, draw_cell
-from regard.viz.weights import Array, Weights, check_finite, to_array
+from regard.viz.sheet import SMALL, TITLE, Sheet, draw_cell
+from regard.viz.weights import Weights, check_finite, to_array
 
 MARGIN, PAD = 0.16, 0.12  # inches
 CELL, STEP = 0.52, 0.27  # inches: a hop's column, a sentence's row
@@ -25,7 +25,6 @@ def draw_hops(
     question: str,
     answer: str,
     supports: Sequence[int] = (),
-    title: str | None = None,
     path: str | Path,
 ) -> Path:
     """Draw weights (K, S) as PNG or SVG; the `supports`, sentences that contain the answer, are outlined."""
@@ -40,19 +39,11 @@ def draw_hops(
         raise ConfigError(
             f"draw_hops: `supports` has {tuple(supports)}; expected positions below {len(sentences)}."
         )
-    return _compose(array, sentences, question, answer, supports, title or "").save("draw_hops", path)
-
-
-def _compose(
-    weights: Array, sentences: Sequence[str], question: str, answer: str, supports: Sequence[int], text: str
-) -> Sheet:
-    K, S = weights.shape
+    K, S = array.shape
     left = MARGIN + style.width([*sentences, question], WORDS) + PAD
     width = left + max(K * CELL, style.width([answer], TITLE)) + MARGIN
-    title = Title.fit(text, width - 2 * MARGIN, MARGIN)
-    top = MARGIN + title.height + STEP
+    top = MARGIN + STEP
     sheet = Sheet(width, top + S * STEP + PAD + STEP + MARGIN)
-    title.write(sheet)
     for k in range(K):
         middle = left + (k + 0.5) * CELL
         sheet.write(middle, top - STEP * 0.3, f"hop {k + 1}", size=SMALL, color=style.QUIET, ha="center")
@@ -60,13 +51,13 @@ def _compose(
         y = top + (s + 0.5) * STEP
         sheet.write(left - PAD, y, sentence, size=WORDS, ha="right", middle=True, kind="sentence")
         for k in range(K):
-            _draw_cell(sheet, left + k * CELL, top + s * STEP, float(weights[k, s]))
+            _draw_cell(sheet, left + k * CELL, top + s * STEP, float(array[k, s]))
     for s in supports:
         sheet.rect((left, top + s * STEP, K * CELL, STEP), edge=style.GOLD, line=1.6, kind="support")
     y = top + S * STEP + PAD + STEP / 2
     sheet.write(left - PAD, y, question, size=WORDS, ha="right", middle=True, kind="question")
     sheet.write(left, y, answer, size=TITLE, bold=True, middle=True, kind="answer")
-    return sheet
+    return sheet.save("draw_hops", path)
 
 
 def _draw_cell(sheet: Sheet, x: float, y: float, share: float) -> None:

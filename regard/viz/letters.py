@@ -197,10 +197,7 @@ def _trace(contour: Contour) -> str:
     return path + "Z"
 
 
-@cache
-def font(path: Path) -> Font:
-    """The parsed font file, cached."""
-    return Font(path)
+font = cache(Font)  # of a path: each file is parsed once
 
 
 @cache

@@ -9,17 +9,15 @@ from pathlib import Path
 
 from regard.errors import ShapeError
 from regard.viz import style
-from regard.viz.sheet import BAR, Sheet, Title, draw_cell, draw_scale
-from regard.viz.weights import Array, Weights, check_finite, to_array
+from regard.viz.sheet import BAR, Sheet, draw_cell, draw_scale
+from regard.viz.weights import Weights, check_finite, to_array
 
 # inches, as in the heat maps
 MARGIN, PAD, ROW, SPACE = 0.14, 0.05, 0.27, 0.05
 SIZE = 10.0  # points
 
 
-def draw_lookback(
-    weights: Weights, words: Sequence[str], *, title: str | None = None, path: str | Path
-) -> Path:
+def draw_lookback(weights: Weights, words: Sequence[str], *, path: str | Path) -> Path:
     """Draw weights (T, T) as PNG or SVG: row t belongs to the word being read, column s < t is attended to.
 
     Word t ends its line, in orange. Weights on columns t and later are not drawn.
@@ -33,26 +31,18 @@ def draw_lookback(
         )
     check_finite("draw_lookback", array)
     shown = [style.label(word) for word in words]
-    return _compose(array, shown, title or "").save("draw_lookback", path)
-
-
-def _compose(weights: Array, words: Sequence[str], text: str) -> Sheet:
-    widths = [style.width([word], SIZE) + 2 * PAD for word in words]
-    starts = [MARGIN + sum(widths[:s]) + s * SPACE for s in range(len(words) + 1)]
+    widths = [style.width([word], SIZE) + 2 * PAD for word in shown]
+    starts = [MARGIN + sum(widths[:s]) + s * SPACE for s in range(T + 1)]
     right = starts[-1] + 0.15
-    title = Title.fit(text, max(right - 2 * MARGIN, 3.2), MARGIN, 1.25)
-    width = max(right + BAR + 0.42 + MARGIN, title.width + 2 * MARGIN)
-    head = MARGIN + title.height + (PAD if title.lines else 0)
-    sheet = Sheet(width, head + len(words) * ROW + MARGIN)
-    title.write(sheet)
-    top = max((float(weights[t, s]) for t in range(len(words)) for s in range(t)), default=0.0) or 1.0
-    for t in range(len(words)):
-        y = head + t * ROW
+    sheet = Sheet(right + BAR + 0.42 + MARGIN, MARGIN + T * ROW + MARGIN)
+    top = float(array.tril(-1).max()) or 1.0
+    for t in range(T):
+        y = MARGIN + t * ROW
         middle = y + (ROW - SPACE) / 2
         for s in range(t + 1):
             ink = style.GOLD
             if s < t:
-                ink = draw_cell(sheet, (starts[s], y, widths[s], ROW - SPACE), float(weights[t, s]) / top)
-            sheet.write(starts[s] + PAD, middle, words[s], size=SIZE, color=ink, middle=True)
-    draw_scale(sheet, right, head, min(1.6, len(words) * ROW - SPACE), top, (0.0, 1.0), digits=2)
-    return sheet
+                ink = draw_cell(sheet, (starts[s], y, widths[s], ROW - SPACE), float(array[t, s]) / top)
+            sheet.write(starts[s] + PAD, middle, shown[s], size=SIZE, color=ink, middle=True)
+    draw_scale(sheet, right, MARGIN, min(1.6, T * ROW - SPACE), top, (0.0, 1.0), digits=2)
+    return sheet.save("draw_lookback", path)

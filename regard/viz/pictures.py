@@ -29,7 +29,7 @@ DIM = 0.22  # brightness without attention
 
 
 def draw_caption(
-    picture: Any, words: Sequence[str], weights: Weights, *, title: str | None = None, path: str | Path
+    picture: Any, words: Sequence[str], weights: Weights, *, title: str = "", path: str | Path
 ) -> Path:
     """Draw a (H, H, 3) picture of bytes and (T, L) weights over a square grid in row-major order. PNG or SVG.
 
@@ -39,7 +39,21 @@ def draw_caption(
     if pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.shape[0] != pixels.shape[1] or pixels.numel() == 0:
         raise ShapeError(f"draw_caption: `picture` has shape {tuple(pixels.shape)}; expected (H, H, 3).")
     maps = _maps("draw_caption", weights, f"T={len(words)}", len(words), "word")
-    return _caption(pixels, words, maps, title or "").save("draw_caption", path)
+    columns = min(COLUMNS, len(words) + 1)
+    rows = math.ceil((len(words) + 1) / columns)
+    width = 2 * MARGIN + columns * PANEL + (columns - 1) * APART
+    heading = Title.fit(title, width - 2 * MARGIN, MARGIN, 1.35)
+    top = MARGIN + heading.height
+    sheet = Sheet(width, top + rows * (PANEL + WORD) + MARGIN)
+    heading.write(sheet)
+    panels = [pixels, *(lit(pixels, seen) for seen in maps)]
+    for number, (word, shown) in enumerate(zip(["", *map(style.label, words)], panels, strict=True)):
+        row, column = divmod(number, columns)
+        x, y = MARGIN + column * (PANEL + APART), top + row * (PANEL + WORD) + WORD
+        sheet.image(to_image(shown), (x, y, PANEL, PANEL), smooth=len(pixels) >= 100)
+        sheet.rect((x, y, PANEL, PANEL), edge=style.RULE, line=0.8)
+        sheet.write(x + PANEL / 2, y - 4 / 72, word, size=WORDS, ha="center", kind="word")
+    return sheet.save("draw_caption", path)
 
 
 class Look(NamedTuple):
@@ -56,10 +70,13 @@ def draw_samples(
     names: Sequence[str],
     looks: Sequence[Look] = (),
     *,
-    title: str | None = None,
+    title: str = "",
     path: str | Path,
 ) -> Path:
-    """Draw (K, n, H, W, 3) bytes, n pictures for each of K named classes, and their attention. PNG or SVG."""
+    """Draw (K, n, H, W, 3) bytes, n pictures for each of K named classes, and their attention. PNG or SVG.
+
+    Above, one row per class. Below, each picture with marked positions, then once per position.
+    """
     pixels = to_array(pictures, torch.uint8)
     if pixels.ndim != 5 or pixels.shape[-1] != 3 or len(pixels) != len(names) or pixels.numel() == 0:
         raise ShapeError(
@@ -71,65 +88,15 @@ def draw_samples(
         _maps("draw_samples", look.weights, f"Q={n}", n, "place")
         for look, n in zip(looks, counts, strict=True)
     ]
-    return _samples(pixels, names, looks, maps, title or "").save("draw_samples", path)
-
-
-def _maps(owner: str, weights: Weights, rows: str, count: int, row: str) -> Array:
-    """(count, L) -> (count, h, h)."""
-    array = to_array(weights)
-    side = math.isqrt(array.shape[-1]) if array.ndim == 2 else 0
-    if array.ndim != 2 or len(array) != count or side * side != array.shape[1] or side == 0:
-        raise ShapeError(
-            f"{owner}: `weights` has shape {tuple(array.shape)}; expected ({rows}, L), a row for each {row} "
-            "and L places of a square grid."
-        )
-    check_finite(owner, array)
-    return array.reshape(-1, side, side)
-
-
-def _caption(pixels: Array, words: Sequence[str], weights: Array, text: str) -> Sheet:
-    columns = min(COLUMNS, len(words) + 1)
-    rows = math.ceil((len(words) + 1) / columns)
-    width = 2 * MARGIN + columns * PANEL + (columns - 1) * APART
-    title = Title.fit(text, width - 2 * MARGIN, MARGIN, 1.35)
-    top = MARGIN + title.height
-    sheet = Sheet(width, top + rows * (PANEL + WORD) + MARGIN)
-    title.write(sheet)
-    panels = [pixels, *(lit(pixels, seen) for seen in weights)]
-    for number, (word, shown) in enumerate(zip(["", *map(style.label, words)], panels, strict=True)):
-        row, column = divmod(number, columns)
-        x, y = MARGIN + column * (PANEL + APART), top + row * (PANEL + WORD) + WORD
-        sheet.image(to_image(shown), (x, y, PANEL, PANEL), smooth=len(pixels) >= 100)
-        sheet.rect((x, y, PANEL, PANEL), edge=style.RULE, line=0.8)
-        sheet.write(x + PANEL / 2, y - 4 / 72, word, size=WORDS, ha="center", kind="word")
-    return sheet
-
-
-def lit(pixels: Array, weights: Array) -> Array:
-    """Dim a (H, H, 3) picture by (h, h) weights, interpolated bilinearly between grid centres."""
-    H, h = len(pixels), len(weights)
-    light = weights / max(float(weights.max()), 1e-12)
-    at = ((torch.arange(H) + 0.5) * h / H - 0.5).clamp(0, h - 1)
-    low = at.long()
-    high, part = (low + 1).clamp(max=h - 1), (at - low)[:, None]
-    down = light[low] * (1 - part) + light[high] * part  # (H, h)
-    full = down[:, low] * (1 - part.T) + down[:, high] * part.T  # (H, H)
-    return (pixels * (DIM + (1 - DIM) * full[..., None])).round().clamp(0, 255).byte()
-
-
-def _samples(
-    pixels: Array, names: Sequence[str], looks: Sequence[Look], maps: Sequence[Array], text: str
-) -> Sheet:
-    """Above, one row per class. Below, each picture with marked positions, then once per position."""
     K, n = pixels.shape[:2]
     side = style.width([*names, *(look.name for look in looks)], SIZE) + 2 * GAP
     wide = max([n * (TILE + GAP), *((1 + len(each)) * (LARGE + GAP) for each in maps)]) - GAP
-    title = Title.fit(text, side + wide, MARGIN, 1.35)
-    top = MARGIN + title.height + (2 * GAP if title.lines else 0)
+    heading = Title.fit(title, side + wide, MARGIN, 1.35)
+    top = MARGIN + heading.height + (2 * GAP if heading.lines else 0)
     under = top + K * (TILE + GAP) + 2 * MARGIN  # top of the looks
     below = len(looks) * (LARGE + GAP) if looks else -2 * MARGIN
     sheet = Sheet(2 * MARGIN + side + wide, under + below + MARGIN)
-    title.write(sheet)
+    heading.write(sheet)
 
     def row(y: float, size: float, name: str, shown: Sequence[Array]) -> list[float]:
         sheet.write(MARGIN, y + size / 2, style.label(name), size=SIZE, middle=True)
@@ -147,4 +114,29 @@ def _samples(
             colour = style.LINES[1 + q % (len(style.LINES) - 1)]
             for x in (marked, left):
                 sheet.dot((x + right * LARGE, y + down * LARGE), 6, colour, edge="#ffffff", line=1.2)
-    return sheet
+    return sheet.save("draw_samples", path)
+
+
+def _maps(owner: str, weights: Weights, rows: str, count: int, row: str) -> Array:
+    """(count, L) -> (count, h, h)."""
+    array = to_array(weights)
+    side = math.isqrt(array.shape[-1]) if array.ndim == 2 else 0
+    if array.ndim != 2 or len(array) != count or side * side != array.shape[1] or side == 0:
+        raise ShapeError(
+            f"{owner}: `weights` has shape {tuple(array.shape)}; expected ({rows}, L), a row for each {row} "
+            "and L places of a square grid."
+        )
+    check_finite(owner, array)
+    return array.reshape(-1, side, side)
+
+
+def lit(pixels: Array, weights: Array) -> Array:
+    """Dim a (H, H, 3) picture by (h, h) weights, interpolated bilinearly between grid centres."""
+    H, h = len(pixels), len(weights)
+    light = weights / max(float(weights.max()), 1e-12)
+    at = ((torch.arange(H) + 0.5) * h / H - 0.5).clamp(0, h - 1)
+    low = at.long()
+    high, part = (low + 1).clamp(max=h - 1), (at - low)[:, None]
+    down = light[low] * (1 - part) + light[high] * part  # (H, h)
+    full = down[:, low] * (1 - part.T) + down[:, high] * part.T  # (H, H)
+    return (pixels * (DIM + (1 - DIM) * full[..., None])).round().clamp(0, 255).byte()

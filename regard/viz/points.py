@@ -36,14 +36,13 @@ def draw_points(
     right: Sequence[int] | None = None,
     shape: Shape = "cycle",
     weights: Weights | None = None,
-    legend: str = "pointed out",
-    title: str | None = None,
+    title: str = "",
     path: str | Path,
 ) -> Path:
     """Draw (n, 2) or (n, 1) points and the indices pointed at. PNG or SVG by the suffix.
 
-    `right` is the solver's answer if known; `legend` describes `found`. `weights` (T, 1 + n) are the
-    pointer's, column 0 is the end; T is len(found), or one more with the end.
+    `right` is the solver's answer if known. `weights` (T, 1 + n) are the pointer's, column 0 is the end; T is
+    len(found), or one more with the end.
     """
     where = _plane(to_array(points))
     for name, order in (("found", found), ("right", right or ())):
@@ -58,7 +57,20 @@ def draw_points(
             f"draw_points: `weights` has shape {tuple(table.shape)}; "
             f"expected (T, {len(where) + 1}), the end first."
         )
-    sheet = _compose(where, list(found), right, shape, table, legend, title or "")
+    drawn = torch.zeros(0, 0) if table is None else table[:STEPS]
+    T, S = drawn.shape
+    cell = min(0.26, SIDE / max(T, S, 1))
+    panel = 0.75 + cell * S if table is not None else 0.0
+    sheet = Sheet(0.3 + SIDE + panel + 0.25, SIDE + 0.85)
+    top = 0.43  # of points and pointer
+    sheet.write(0.3, 0.28, title, size=TITLE, middle=True)
+    _draw_figure(sheet, top, where, list(found), right, shape)
+    low = SIDE + 0.65
+    sheet.write(0.3, low, "—▸ pointed out", size=SMALL, color=LINE, middle=True)
+    if right is not None:
+        sheet.write(1.45, low, "▬ right", size=SMALL, color=LEGEND, middle=True)
+    if table is not None:
+        _draw_pointer(sheet, 0.3 + SIDE + 0.6, top, cell, drawn, list(found))
     return sheet.save("draw_points", path)
 
 
@@ -70,32 +82,6 @@ def _plane(points: Array) -> Array:
         return points
     extent = max(float(points.max() - points.min()), 1e-9)
     return torch.stack([points[:, 0], torch.linspace(extent, 0, len(points), dtype=points.dtype)], 1)
-
-
-def _compose(
-    points: Array,
-    found: list[int],
-    right: Sequence[int] | None,
-    shape: Shape,
-    weights: Array | None,
-    legend: str,
-    title: str,
-) -> Sheet:
-    table = torch.zeros(0, 0) if weights is None else weights[:STEPS]
-    T, S = table.shape
-    cell = min(0.26, SIDE / max(T, S, 1))
-    panel = 0.75 + cell * S if weights is not None else 0.0
-    sheet = Sheet(0.3 + SIDE + panel + 0.25, SIDE + 0.85)
-    top = 0.43  # of points and pointer
-    sheet.write(0.3, 0.28, title, size=TITLE, middle=True)
-    _draw_figure(sheet, top, points, found, right, shape)
-    low = SIDE + 0.65
-    sheet.write(0.3, low, f"—▸ {legend}", size=SMALL, color=LINE, middle=True)
-    if right is not None:
-        sheet.write(1.45, low, "▬ right", size=SMALL, color=LEGEND, middle=True)
-    if weights is not None:
-        _draw_pointer(sheet, 0.3 + SIDE + 0.6, top, cell, table, found)
-    return sheet
 
 
 def _draw_figure(

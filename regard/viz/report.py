@@ -9,7 +9,7 @@ import difflib
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
@@ -65,7 +65,7 @@ class AlignmentSection:
     source: Sequence[str]
     target: Sequence[str]
     caption: str = ""
-    gold: Iterable[tuple[int, int]] = field(default=())
+    gold: Iterable[tuple[int, int]] = ()
 
 
 @dataclass(frozen=True)

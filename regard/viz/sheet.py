@@ -139,23 +139,12 @@ class Sheet:
     def dot(self, at: Point, size: float, fill: str, *, edge: str, line: float, marker: str = "o") -> None:
         """Draw a marker `size` points wide."""
         (x, y), radius = at, size / 144
-        if marker != "o":
-            self.draw(
-                [[(x + u * radius, y + v * radius) for u, v in MARKERS[marker]]],
-                edge=edge,
-                line=line,
-                fill=fill,
-                closed=True,
-                kind="dot",
-            )
-            return
-        look: dict[str, Any] = {
-            "fill": fill,
-            "stroke": edge,
-            "stroke_width": line * DPI / 72,
-            "class_": "dot",
-        }
-        self._add("circle", cx=x * DPI, cy=y * DPI, r=radius * DPI, **look)
+        if marker == "o":
+            look: dict[str, Any] = {"fill": fill, "stroke": edge, "stroke_width": line * DPI / 72}
+            self._add("circle", cx=x * DPI, cy=y * DPI, r=radius * DPI, **look, class_="dot")
+        else:
+            shape = [(x + u * radius, y + v * radius) for u, v in MARKERS[marker]]
+            self.draw([shape], edge=edge, line=line, fill=fill, closed=True, kind="dot")
 
     def image(self, picture: Image.Image, box: Box, *, smooth: bool = False, kind: str | None = None) -> None:
         """Embed an image, resampled to the pixels of the page, so that every viewer shows the same."""

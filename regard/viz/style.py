@@ -31,18 +31,14 @@ class Shades(tuple[str, ...]):
             i = max(k for k, (place, _) in enumerate(stops[:-1]) if place <= part)
             (low, left), (high, right) = stops[i], stops[i + 1]
             share = (part - low) / (high - low)
-            mixed = (a + (b - a) * share for a, b in zip(_parts(left), _parts(right), strict=True))
+            both = zip(bytes.fromhex(left[1:]), bytes.fromhex(right[1:]), strict=True)
+            mixed = (a + (b - a) * share for a, b in both)
             colours.append("#" + bytes(round(each) for each in mixed).hex())
         return cls(colours)
 
     def at(self, part: float) -> str:
         """The colour of a value from 0 to 1."""
         return self[max(0, min(255, int(part * 256)))]
-
-
-def _parts(colour: str) -> bytes:
-    """Red, green and blue."""
-    return bytes.fromhex(colour[1:])
 
 
 # zero is white; lightness falls evenly, so that the map also works in greyscale

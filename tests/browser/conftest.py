@@ -32,13 +32,13 @@ def static():
 @contextmanager
 def serving(names, **settings):
     """The address of the page with a real server behind it."""
+    from regard.serve.app import create_app
     from regard.serve.server import make_server, open_socket
     from regard.serve.settings import Settings
-    from regard.serve.start import build
 
     chosen = Settings(port=0, page=WEB, **settings)
     opened = open_socket(chosen)
-    server = make_server(build(chosen, names), chosen)
+    server = make_server(create_app(chosen, names), chosen)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]}, daemon=True)
     thread.start()
     yield f"http://127.0.0.1:{opened.getsockname()[1]}/"

@@ -80,8 +80,8 @@ def test_points_come_from_standard_input_and_from_any_square(command, tour):
     [
         ("0.5,0.5\n", "1 point; the model was trained on 5."),
         ("0.1,0.1\n0.4,0.2\n", "2 points; the model was trained on 5."),
-        ("0,0\n1,1\n1,1\n0,1\n1,0\n", "1 point coincides with others; random training sets have none."),
-        ("0,0\n1,1\n.5,.5\n.2,.2\n.3,.3\n", "all points lie on one line; random training sets never do."),
+        ("0,0\n1,1\n1,1\n0,1\n1,0\n", "1 point coincides with others; training sets have no duplicates."),
+        ("0,0\n1,1\n.5,.5\n.2,.2\n.3,.3\n", "all points lie on one line; those of training sets never do."),
     ],
     ids=["one", "two", "coinciding", "line"],
 )

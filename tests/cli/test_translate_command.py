@@ -95,7 +95,7 @@ def test_a_line_that_cannot_be_translated_is_named_with_its_file(command, run, t
     assert outcome.status == 2
     assert outcome.err.startswith("regard: a.txt, line 2: has 50,000 pieces, ")
     assert command("translate", run, *text).status == 0  # there is nothing left to do
-    assert "left empty, as they could not be translated: 1" in command("translate", "--verify", "out").out
+    assert "left empty because they could not be translated: 1" in command("translate", "--verify", "out").out
 
 
 @pytest.mark.parametrize(

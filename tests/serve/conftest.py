@@ -19,11 +19,11 @@ def client(tmp_path_factory):
     """A client of one application with a model of each kind; they are loaded when they are asked."""
     from fastapi.testclient import TestClient
 
+    from regard.serve.app import create_app
     from regard.serve.settings import Settings
-    from regard.serve.start import build
 
     settings = Settings(runs=tmp_path_factory.mktemp("runs"))
-    with TestClient(build(settings, NAMES, device="cpu"), base_url="http://localhost:8000") as made:
+    with TestClient(create_app(settings, NAMES, device="cpu"), base_url="http://localhost:8000") as made:
         yield made
 
 
@@ -32,11 +32,11 @@ def made():
     """made(["stories"], token="…"): a client of an application with these settings."""
     from fastapi.testclient import TestClient
 
+    from regard.serve.app import create_app
     from regard.serve.settings import Settings
-    from regard.serve.start import build
 
     def make(names=("stories",), **settings):
-        app = build(Settings(**settings), names, device="cpu")
+        app = create_app(Settings(**settings), names, device="cpu")
         return TestClient(app, base_url="http://localhost:8000")
 
     return make
@@ -64,12 +64,12 @@ def serving(app, settings):
 @pytest.fixture
 def server():
     """server(["stories"], pace=Pace(…)): a context with a real server of these models."""
+    from regard.serve.app import create_app
     from regard.serve.limits import Pace
     from regard.serve.settings import Settings
-    from regard.serve.start import build
 
     def make(names=("stories",), pace=None, **settings):
         chosen = Settings(port=0, pace=pace or Pace(), **settings)
-        return serving(build(chosen, names, device="cpu"), chosen)
+        return serving(create_app(chosen, names, device="cpu"), chosen)
 
     return make

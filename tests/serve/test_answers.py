@@ -186,7 +186,7 @@ def test_what_is_no_picture_is_refused_without_a_word_of_the_decoder(client):
     assert asked(base64.b64encode(b"no picture").decode()) == sentence
     broken = base64.b64decode(picture("PNG", (64, 64)))
     assert asked(base64.b64encode(broken[:80]).decode()) == sentence
-    assert asked("%%%") == (422, "picture: `data` has no base64.")
+    assert asked("%%%") == (422, "picture: `data` is not valid base64.")
     assert asked(picture(size=(4, 4))) == (422, "picture: has 4 × 4 pixels; expected 8 or more a side.")
 
 

@@ -243,7 +243,7 @@ def test_a_request_that_kills_its_worker_again_is_told_so_and_takes_no_other_wit
     assert found[1:] == [2 * n for n in range(1, count)]
     assert (found[0].status, found[0].message) == (
         500,
-        "The worker died whenever it computed this request; it is not tried again.",
+        "The worker died each time it computed this request. It will not be retried.",
     )
     assert f'regard_workers_replaced_total{{model="double"}} {deaths}' in metrics.text()
 

@@ -92,5 +92,5 @@ def test_without_the_option_there_is_no_folder(made):
 
 
 def test_a_folder_that_is_not_there_is_a_sentence(tmp_path):
-    with pytest.raises(ConfigError, match="which is no folder"):
+    with pytest.raises(ConfigError, match="which is not a folder"):
         Folders(tmp_path / "nowhere")

@@ -13,8 +13,8 @@ from contextlib import ExitStack
 import pytest
 from PIL import Image
 
+from regard.serve import mechanisms, studio_routes
 from regard.serve import server as server_module
-from regard.serve import studio_routes
 from regard.serve.limits import SCANS, Pace
 from regard.train.config import load_recipe
 from regard.train.loop import fit
@@ -175,6 +175,7 @@ def test_two_hosts_or_none_are_refused(server):
 
 def test_a_client_that_does_not_take_its_answers_is_let_go(server, monkeypatch):
     monkeypatch.setattr(server_module, "TAKE_SECONDS", 0.3)
+    mechanisms.rows()  # kept from now on: the answers are ready before the client begins to read
     with server() as port, socket.socket() as slow:
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
         slow.connect(("127.0.0.1", port))
@@ -237,7 +238,7 @@ def test_who_follows_a_run_for_ever_leaves_room_for_others(server, tmp_path, mon
             assert answer.status == expected
             if expected == 429:
                 assert json.loads(answer.read())["error"]["message"] == (
-                    "3 clients follow runs already; try again."
+                    "3 clients are already following runs; try again later."
                 )
                 following.pop().close()
         (tmp_path / "reverse" / "owner.json").write_text("")  # and all of them end

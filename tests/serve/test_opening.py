@@ -11,10 +11,10 @@ import time
 import pytest
 
 from regard.errors import DataError
+from regard.serve.app import create_app
 from regard.serve.opening import Opening
 from regard.serve.server import make_server, open_socket
 from regard.serve.settings import Settings
-from regard.serve.start import build
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_the_page_comes_before_the_application_and_questions_wait_for_it(opening
 
     def load(settings):
         assert gate.wait(20)
-        return build(settings, ["stories"], device="cpu")
+        return create_app(settings, ["stories"], device="cpu")
 
     port, app, _ = opening(load)
     assert get(port, "/") == (200, "index.html")
@@ -75,7 +75,7 @@ def test_the_page_comes_before_the_application_and_questions_wait_for_it(opening
 
 
 def test_an_application_that_cannot_be_loaded_ends_the_server(opening):
-    _, app, thread = opening(lambda settings: build(settings, ["nothing-at-all"]))
+    _, app, thread = opening(lambda settings: create_app(settings, ["nothing-at-all"]))
     thread.join(20)
     assert not thread.is_alive()
     with pytest.raises(DataError, match="no such run folder"):
@@ -89,7 +89,7 @@ def test_a_server_that_stops_while_it_loads_stops_its_application_too(opening):
         assert known.wait(20)  # it begins before `app` is known here
         while not app.state.stopping:
             time.sleep(0.01)
-        return build(settings, ["stories"], device="cpu")
+        return create_app(settings, ["stories"], device="cpu")
 
     port, app, thread = opening(load)
     known.set()

@@ -11,9 +11,9 @@ import pytest
 from regard.errors import ConfigError
 from regard.serve import server as server_module
 from regard.serve.limits import BODY, PICTURE_BODY, Pace
-from regard.serve.logs import JSONLines
 from regard.serve.security import HEADERS
 from regard.serve.settings import Settings
+from regard.serve.start import JSONLines
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 ASK = {"model": "stories", "story": ["Lena went to the attic."], "question": "Where is Lena?"}

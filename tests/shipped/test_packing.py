@@ -149,7 +149,7 @@ def test_a_changed_file_is_refused(run, tmp_path):
 def test_a_failure_leaves_the_folder_as_it_was(run, packed, monkeypatch, tmp_path):
     pack.pack(run, tmp_path / "tiny", ROW)
     kept = (tmp_path / "tiny" / "digests.json").read_bytes()
-    monkeypatch.setattr(pack, "write_card", lambda path, record: 1 / 0)
+    monkeypatch.setattr(pack, "render_card", lambda record: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         pack.pack(run, tmp_path / "tiny", ROW)
     assert (tmp_path / "tiny" / "digests.json").read_bytes() == kept
@@ -224,10 +224,10 @@ def test_a_translator_of_text_files_is_packed_with_what_it_makes_of_our_sentence
         "task.size=300",
     ]
     run = train(tmp_path / "run", "translator", *settings, *sizes, "train.steps=3", "decode.beam=1")
-    record = pack.pack(run, tmp_path / "mine", pack.row_of("mine", run, data="", licence=""))
+    record = pack.pack(run, tmp_path / "mine", pack.row_of("mine", run))
     assert list(record["examples"]) == list(SENTENCES)
     opened = open_run(tmp_path / "mine", device="cpu")
-    row = pack.row_of("mine", run, data="", licence="")
+    row = pack.row_of("mine", run)
     assert record["small"]["value"] == pack.small_figure(opened, row, record["examples"]).value == 1.0
     wrong = dict.fromkeys(SENTENCES, "nothing that it says")
     assert pack.small_figure(opened, row, wrong).value == 0.0

@@ -129,7 +129,7 @@ def test_every_result_prints_in_a_line_and_is_drawn_saved_and_framed(
     assert framed.startswith("<iframe srcdoc=")
     assert len(framed) < 3_000_000
     with pytest.raises(
-        RegardError, match=r"\.save: `path` has the ending '.gif'; expected .png, .svg, .html"
+        RegardError, match=r"\.save: `path` has the ending '.gif' .*; expected .png, .svg, .html"
     ):
         result.save(tmp_path / "x.gif")
 
@@ -205,7 +205,7 @@ def test_a_machine_copies_the_bits_it_is_given_and_counts_its_mistakes(trained):
     assert len(system.example(7).right) == 7
     with pytest.raises(ShapeError, match=r"run: `bits` has shape \(2, 3\); expected \(L, 8\)"):
         system.run([[1, 0, 1], [0, 0, 1]])
-    with pytest.raises(RegardError, match="other numbers than 0 and 1"):
+    with pytest.raises(RegardError, match="numbers other than 0 and 1"):
         system.run([[2] * 8])
 
 
@@ -214,7 +214,7 @@ def test_a_machine_recalls_the_item_after_the_one_it_is_asked_for(trained):
     items[2] = 1
     found = regard.load(trained("ntm-recall")).run(items, ask=1)
     assert found.right.tolist() == items[2].long().tolist()
-    with pytest.raises(RegardError, match="`ask` has 2; expected 0 to 1, an item with a next"):
+    with pytest.raises(RegardError, match="`ask` has 2; expected 0 to 1: an item with a next one"):
         regard.load(trained("ntm-recall")).run(items, ask=2)
 
 

@@ -25,7 +25,7 @@ LENGTHS = {
 
 
 def test_each_line_carries_its_name_and_names_do_not_touch(sheets: list[Sheet]) -> None:
-    draw_lengths(LENGTHS, "x.png", title="Quality")
+    draw_lengths(LENGTHS, "x.png")
     page = Page(sheets[0])
     names = page.words("name")
     assert [word.text for word in names] == list(LENGTHS)

@@ -18,15 +18,16 @@ def weights(T=6):
 def test_the_same_weights_give_the_same_file(tmp_path, ending):
     given = weights()
     one, two = (tmp_path / f"{name}.{ending}" for name in "ab")
-    lookback.draw_lookback(given, WORDS, title="Reading", path=one)
-    lookback.draw_lookback(given.double().numpy(), WORDS, title="Reading", path=two)
+    lookback.draw_lookback(given, WORDS, path=one)
+    lookback.draw_lookback(given.double().numpy(), WORDS, path=two)
     assert one.read_bytes() == two.read_bytes()
 
 
-def test_each_earlier_word_is_shaded_by_its_weight():
+def test_each_earlier_word_is_shaded_by_its_weight(sheets):
     given = torch.zeros(3, 3)
     given[1, 0], given[2, 0], given[2, 1] = 0.5, 0.25, 0.5
-    page = Page(lookback._compose(given, ["a", "b", "c"], ""))
+    lookback.draw_lookback(given, ["a", "b", "c"], path="x.png")
+    page = Page(sheets[0])
     assert [box.fill for box in page.shapes("cell")] == [style.WEIGHTS.at(x) for x in (1.0, 0.5, 1.0)]
 
 
