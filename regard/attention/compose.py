@@ -17,7 +17,7 @@ from regard.attention.history import History
 from regard.attention.looks import look, remembered
 from regard.attention.mask import Mask
 from regard.attention.mistakes import call_explained, preparation_explained
-from regard.attention.normalizers.base import HistoryNormalizer, Normalizer
+from regard.attention.normalizers.base import Normalizer
 from regard.attention.normalizers.hard import HardNormalizer
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.paths import Explanation
@@ -48,7 +48,7 @@ class Attention(nn.Module):
         self,
         score: Score | HistoryScore,
         *,
-        normalizer: Normalizer | HistoryNormalizer | None = None,
+        normalizer: Normalizer | None = None,
         window: Window | None = None,
         dropout: float = 0.0,
         kernel: str = "auto",
@@ -58,7 +58,7 @@ class Attention(nn.Module):
         normalizer = Softmax() if normalizer is None else normalizer
         for name, part, kinds, example in (
             ("score", score, (Score, HistoryScore), "DotScore()"),
-            ("normalizer", normalizer, (Normalizer, HistoryNormalizer), "Softmax()"),
+            ("normalizer", normalizer, (Normalizer,), "Softmax()"),
             ("window", window, (Window, type(None)), "LocalMonotonic(half_width=10)"),
         ):
             check_part("Attention", name, part, kinds, f"Give an instance, such as {example}.")
