@@ -153,7 +153,6 @@ class Attention(nn.Module):
         return AttentionResult(
             context,
             kernel=kernel,
-            rows=call.query.shape[-2],
             # lambdas: a compiled graph cannot return a function with annotations
             align=lambda targets: look(call, targets),
             alignment=alignment,

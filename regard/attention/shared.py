@@ -18,7 +18,6 @@ def apart(result: AttentionResult, log_probability: Callable[[Alignment], Tensor
     return AttentionResult(
         _apart(result.context),
         kernel=result.kernel,
-        rows=1,
         align=lambda targets: _alignment(result, targets),
         alignment=on_demand(lambda: _apart(result.scores), lambda: _apart(result.weights))
         if result.has_weights

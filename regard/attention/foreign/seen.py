@@ -69,18 +69,9 @@ class Seen:
     rows: Rows = ALL_ROWS  # the kept part of the call
 
     @property
-    def T(self) -> int:
-        """The number of kept queries."""
-        return self.query.shape[-2]
-
-    @property
     def heads(self) -> int:
         """The number of heads; 1 without a head axis."""
         return self.query.shape[-3] if self.query.ndim > 3 else 1
-
-    def projected(self) -> Self:
-        """The call itself, which has query and keys."""
-        return self
 
     def held(self) -> list[Tensor]:
         """The tensors that must not change before the weights are read."""
@@ -121,7 +112,7 @@ class Seen:
 
     def choose(self, keep: Keep) -> Self:
         """Cut to the heads and queries to keep, on the device to keep them on."""
-        queries = keep.rows(self.T)
+        queries = keep.rows(self.query.shape[-2])
         H, G = self.heads, self.query.shape[-3] // self.keys.shape[-3] if self.query.ndim > 3 else 1
         device = keep.to or self.query.device
         heads = None if keep.heads is None or H == 1 else keep.index(H, device)
@@ -184,15 +175,6 @@ class SeenScores:
     scores: Tensor  # (B, H, T, S), -inf where hidden
     dropout: float = 0.0
 
-    @property
-    def T(self) -> int:
-        """The number of kept queries."""
-        return self.scores.shape[-2]
-
-    def projected(self) -> Self:
-        """The call itself."""
-        return self
-
     def held(self) -> list[Tensor]:
         """The tensors that must not change before the weights are read."""
         return [self.scores]
@@ -208,7 +190,7 @@ class SeenScores:
 
     def choose(self, keep: Keep) -> Self:
         """Cut to the heads and queries to keep, on the device to keep them on."""
-        cut = keep.cut(self.scores, keep.rows(self.T), heads=True)
+        cut = keep.cut(self.scores, keep.rows(self.scores.shape[-2]), heads=True)
         return replace(self, scores=keep.moved(cut))
 
 
@@ -225,11 +207,6 @@ class SeenPacked:
     norm: tuple[Tensor, Tensor, float] | None = None  # weight, bias, eps of the norm before attention
     dropout: float = 0.0
 
-    @property
-    def T(self) -> int:
-        """The number of queries; of the longest row if the input is nested."""
-        return int(self._lengths().max()) if self.inputs.is_nested else self.inputs.shape[-2]
-
     def held(self) -> list[Tensor]:
         """The tensors that must not change before the weights are read."""
         return [self.inputs] if self.hidden is None else [self.inputs, self.hidden]
@@ -238,7 +215,7 @@ class SeenPacked:
         """Project query and keys as the kernel did."""
         x, mask = self.inputs, Mask()
         if x.is_nested:
-            mask = Mask(lengths=self._lengths())
+            mask = Mask(lengths=x._nested_tensor_size()[:, 0])
             x = torch.nested.to_padded_tensor(x, 0.0)
         if self.norm is not None:
             weight, bias, eps = self.norm
@@ -249,9 +226,6 @@ class SeenPacked:
             mask = Mask(dense=visible[:, None, None, :] if self.mask_type == 1 else visible)
         query, keys = (torch.unflatten(x, -1, (self.heads, -1)).transpose(-2, -3) for x in (query, keys))
         return Seen(query, keys, mask=mask)
-
-    def _lengths(self) -> Tensor:
-        return self.inputs._nested_tensor_size()[:, 0]
 
 
 AnySeen = Seen | SeenScores | SeenPacked
@@ -281,19 +255,18 @@ class RecordedResult(AttentionResult):
         """Drop the versions: the tensors of a copied or unpickled result start their own counts."""
         return RecordedResult, (self._unchanged(), self.context, self.kernel)
 
-    @property
-    def T(self) -> int:
-        """The number of queries."""
-        return self.seen.T
-
     def _multiplied(self) -> int:
         return max(map(Tensor.numel, self.seen.held()))
 
     def _align(self, targets: Tensor | None) -> Alignment:
-        return self._unchanged().projected().align(targets)
+        return self._projected().align(targets)
 
     def _top(self, k: int) -> tuple[Tensor, Tensor] | None:
-        return self._unchanged().projected().top(k)
+        return self._projected().top(k)
+
+    def _projected(self) -> Seen | SeenScores:
+        seen = self._unchanged()
+        return seen.projected() if isinstance(seen, SeenPacked) else seen
 
     def _unchanged(self) -> AnySeen:
         """The call; ConfigError if one of its tensors has changed since."""
@@ -311,10 +284,8 @@ class RecordedResult(AttentionResult):
 
     def choose(self, keep: Keep) -> "RecordedResult":
         """The kept part of the result."""
-        seen = self.seen.projected().choose(keep)
-        by_head = isinstance(self.seen, Seen)
-        context = keep.moved(keep.cut(self.context, keep.rows(self.seen.T), heads=by_head))
-        return RecordedResult(seen, context, self.kernel)
+        context = keep.cut(self.context, keep.rows(self.T), heads=isinstance(self.seen, Seen))
+        return RecordedResult(self._projected().choose(keep), keep.moved(context), self.kernel)
 
     @property
     def weight_gradients(self) -> Tensor:
