@@ -16,7 +16,7 @@ from regard.attention.hidden import guarded, projected, silenced
 from regard.attention.history import History
 from regard.attention.looks import look, remembered
 from regard.attention.mask import Mask
-from regard.attention.mistakes import call_explained, preparation_explained
+from regard.attention.mistakes import explained, of_call, of_keys
 from regard.attention.normalizers.base import Normalizer
 from regard.attention.normalizers.hard import HardNormalizer
 from regard.attention.normalizers.softmax import Softmax
@@ -67,7 +67,7 @@ class Attention(nn.Module):
         self.score, self.normalizer, self.window = score, normalizer, window
         self.dropout, self.kernel, self.keep_weights = dropout, kernel, keep_weights
 
-    @preparation_explained("Attention")
+    @explained("Attention", of_keys)
     def prepare(
         self, keys: Tensor, values: Tensor | None = None, mask: Mask | Tensor | None = None
     ) -> Source:
@@ -89,7 +89,7 @@ class Attention(nn.Module):
             return leave(self, result)
         return result
 
-    @call_explained("Attention")
+    @explained("Attention", of_call)
     def forward(
         self,
         query: Tensor,
@@ -161,7 +161,7 @@ class Attention(nn.Module):
             log_probability=self._log_probability(),
         )
 
-    @call_explained("Attention")
+    @explained("Attention", of_call)
     def explain(self, query: Tensor, source: Source, *, history: History | None = None) -> Explanation:
         """Which kernel a call with these arguments would run, and why not the others."""
         source = asked(query, source)
@@ -173,7 +173,7 @@ class Attention(nn.Module):
             self._call(query, source, history, self.dropout if self.training else 0.0), self.kernel
         )
 
-    @call_explained("Attention")
+    @explained("Attention", of_call)
     def align(
         self,
         query: Tensor,

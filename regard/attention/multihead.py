@@ -28,7 +28,7 @@ from regard.attention.fitting import check_axes
 from regard.attention.hidden import projected, silenced
 from regard.attention.history import History
 from regard.attention.mask import Mask
-from regard.attention.mistakes import call_explained, preparation_explained
+from regard.attention.mistakes import explained, of_call, of_keys
 from regard.attention.result import AttentionResult
 from regard.attention.scores.dot import DotScore
 from regard.attention.source import Source
@@ -104,7 +104,7 @@ class MultiHead(nn.Module):
             lay_together(self.W_Q, self.W_K, self.W_V)
         return self
 
-    @preparation_explained("MultiHead")
+    @explained("MultiHead", of_keys)
     def prepare(
         self, keys: Tensor, values: Tensor | None = None, mask: Mask | Tensor | None = None
     ) -> Source:
@@ -134,7 +134,7 @@ class MultiHead(nn.Module):
             return attention.prepare(k, v, mask)
         return Source(attention.score.prepare(k), v, mask.fitting("Attention", k)).known(True)
 
-    @call_explained("MultiHead")
+    @explained("MultiHead", of_call)
     def forward(
         self,
         query: Tensor,
