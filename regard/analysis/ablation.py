@@ -36,7 +36,6 @@ class Ablation(Watcher):
     removes: ClassVar[bool] = True
 
     def removed(self, path: str) -> tuple[int, ...]:
-        """The heads to zero in the module at this path."""
         self.ran.add(path)
         return self.heads.get(path, ())
 

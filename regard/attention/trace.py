@@ -135,7 +135,6 @@ class Recording(Watcher):
             self.later = self.trace.later
 
     def add(self, path: str, result: AttentionResult) -> None:
-        """Keep the result of one call, or the chosen part of it."""
         if self.keep.wants(path):
             self.left.add(path)
             self.trace.results.setdefault(path, []).append(self.keep.chosen(result))

@@ -101,7 +101,8 @@ def read_flex(
 def read_native_heads(*given: Any) -> SeenPacked:
     """The fast path of nn.MultiheadAttention, for self-attention only."""
     inputs, _, _, width, heads, weight, bias, _, _, mask, _, _, mask_type = given  # by position
-    return _packed(inputs, width, heads, weight, bias, mask, mask_type)
+    weight, bias = (x.detach()[: 2 * width].clone() for x in (weight, bias))
+    return SeenPacked(inputs, weight, bias, heads, mask, mask_type)
 
 
 def read_native_layer(*given: Any) -> SeenPacked:
@@ -109,21 +110,8 @@ def read_native_layer(*given: Any) -> SeenPacked:
     inputs, width, heads, weight, bias, _, _, _, norm_first, eps, *rest = given
     norm = (rest[0].detach().clone(), rest[1].detach().clone(), eps) if norm_first else None
     mask, mask_type = rest[-2:]
-    return _packed(inputs, width, heads, weight, bias, mask, mask_type, norm)
-
-
-def _packed(
-    inputs: Tensor,
-    width: int,
-    heads: int,
-    weight: Tensor,
-    bias: Tensor,
-    hidden: Tensor | None,
-    mask_type: int | None,
-    norm: tuple[Tensor, Tensor, float] | None = None,
-) -> SeenPacked:
-    copies = weight.detach()[: 2 * width].clone(), bias.detach()[: 2 * width].clone()
-    return SeenPacked(inputs, *copies, heads, hidden, mask_type, norm)
+    weight, bias = (x.detach()[: 2 * width].clone() for x in (weight, bias))
+    return SeenPacked(inputs, weight, bias, heads, mask, mask_type, norm)
 
 
 def read_flash(

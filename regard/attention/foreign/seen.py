@@ -176,11 +176,9 @@ class SeenScores:
     dropout: float = 0.0
 
     def held(self) -> list[Tensor]:
-        """The tensors that must not change before the weights are read."""
         return [self.scores]
 
     def align(self, targets: Tensor | None) -> Alignment:
-        """Scores and weights of the kept queries, or of those at `targets` (R,) among them."""
         scores = self.scores if targets is None else self.scores[..., targets, :]
         return Alignment(scores, SOFTMAX(upcast(scores)))
 
@@ -189,7 +187,6 @@ class SeenScores:
         return None
 
     def choose(self, keep: Keep) -> Self:
-        """Cut to the heads and queries to keep, on the device to keep them on."""
         cut = keep.cut(self.scores, keep.rows(self.scores.shape[-2]), heads=True)
         return replace(self, scores=keep.moved(cut))
 
@@ -208,7 +205,6 @@ class SeenPacked:
     dropout: float = 0.0
 
     def held(self) -> list[Tensor]:
-        """The tensors that must not change before the weights are read."""
         return [self.inputs] if self.hidden is None else [self.inputs, self.hidden]
 
     def projected(self) -> Seen:
