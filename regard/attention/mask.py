@@ -126,15 +126,12 @@ class Mask:
 
     def fitting_queries(self, owner: str, T: int) -> None:
         """Raise MaskError if the dense mask is for a number of queries other than T."""
-        compiling = torch.compiler.is_compiling()
-        if (
-            self.dense is not None
-            and self.dense.ndim > 1
-            and self.dense.shape[-2] not in (1, T)
-            and not compiling
-        ):
+        dense = self.dense
+        if dense is None or dense.ndim < 2 or torch.compiler.is_compiling():
+            return
+        if dense.shape[-2] not in (1, T):
             raise MaskError(
-                f"{owner}: `mask` has shape {tuple(self.dense.shape)}; expected (..., T={T}, S), "
+                f"{owner}: `mask` has shape {tuple(dense.shape)}; expected (..., T={T}, S), "
                 "or one that broadcasts to it."
             )
 
@@ -257,8 +254,9 @@ def _check_lengths(lengths: object) -> None:
             f"Mask: `lengths` has shape {tuple(lengths.shape)} and dtype {lengths.dtype}; "
             "expected (B,) whole numbers."
         )
-    if _has_negative(lengths):
-        raise MaskError(f"Mask: `lengths` has {int(lengths.min())}; expected 0 or more.")
+    # on a GPU a negative length hides the row
+    if (known := _readable(lengths)) and min(known) < 0:
+        raise MaskError(f"Mask: `lengths` has {min(known)}; expected 0 or more.")
 
 
 def _listed(lengths: Sequence[int]) -> Tensor:
@@ -271,22 +269,18 @@ def _listed(lengths: Sequence[int]) -> Tensor:
 
 def _brief(lengths: Tensor) -> str:
     """The lengths if there are at most eight and they can be read; otherwise their shape."""
-    if not lengths.is_cpu or len(lengths) > 8 or torch.compiler.is_compiling():
-        return str(tuple(lengths.shape))
-    try:
-        return str(lengths.tolist())
-    except RuntimeError:  # inside torch.func.vmap, or a fake tensor
-        return str(tuple(lengths.shape))
+    known = _readable(lengths)
+    return str(tuple(lengths.shape) if known is None or len(known) > 8 else known)
 
 
-def _has_negative(lengths: Tensor) -> bool:
-    """Checked on a CPU only, since reading from a GPU waits for it; there a negative length hides the row."""
-    if not lengths.is_cpu or lengths.shape[0] == 0 or torch.compiler.is_compiling():
-        return False
+def _readable(lengths: Tensor) -> list[int] | None:
+    """The lengths, if reading them waits for no GPU and breaks no compiled graph."""
+    if not lengths.is_cpu or torch.compiler.is_compiling():
+        return None
     try:
-        return min(lengths.tolist()) < 0
+        return lengths.tolist()
     except RuntimeError:  # inside torch.func.vmap, or a fake tensor: has no data
-        return False
+        return None
 
 
 def _is_window(window: object) -> bool:

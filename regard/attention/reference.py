@@ -9,7 +9,7 @@ runs when no kernel accepts a call.
 """
 
 import math
-from functools import partial
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -100,10 +100,10 @@ def _scores(call: Call, query: Tensor, targets: Tensor | None, sources: slice | 
 def normalize(call: Call, scores: Tensor, generator: torch.Generator | None = None) -> Tensor:
     """Scores (..., T, S) -> weights."""
     plain = call.no_row_is_empty and unchanged(call.normalizer)
+    run: Callable[..., Tensor] = call.normalizer.normalize if plain else call.normalizer
     if isinstance(call.normalizer, StochasticNormalizer):
-        drawn = call.normalizer.normalize if plain else partial(call.normalizer, mask=None)
-        return drawn(scores, generator=generator)
-    return call.normalizer.normalize(scores) if plain else call.normalizer(scores)
+        return run(scores, generator=generator)
+    return run(scores)
 
 
 def mixed(call: Call, alignment: Alignment) -> Tensor:
