@@ -50,34 +50,23 @@ PRINTED = (  # the parts that a step calls, in the decoder of the paper
 )
 
 
-class _Watched(NamedTuple):
-    """The attentions and hooks to check for listeners."""
-
-    attentions: tuple[Attention, ...]
-    hooks: tuple[Mapping[int, Any], ...]  # of all parts; all were empty when the weights were gathered
-
-    @staticmethod
-    def of(call: "Steps") -> "_Watched":
-        hooks = (
-            hooks
-            for part in [*_parts(call.decoder), call.readout]
-            for hooks in (part._forward_hooks, part._forward_pre_hooks)
-        )
-        return _Watched(tuple(_attentions(call.decoder)), tuple(hooks))
-
-    def listening(self) -> bool:
-        return any(self.hooks) or any(is_recorded(each) for each in self.attentions)
-
-
 class Stepper(NamedTuple):
     """The decoder's weights: flat, for a step in PyTorch operations, or packed, for a step in one call."""
 
     weights: DecoderWeights | PackedDecoder
-    watched: _Watched
+    attentions: tuple[Attention, ...]
+    hooks: tuple[Mapping[int, Any], ...]  # of all parts; all were empty when the weights were gathered
+
+    @staticmethod
+    def of(call: "Steps", weights: DecoderWeights | PackedDecoder) -> "Stepper":
+        """The stepper, with what tells whether somebody listens."""
+        parts = [*_parts(call.decoder), call.readout]
+        hooks = (hooks for part in parts for hooks in (part._forward_hooks, part._forward_pre_hooks))
+        return Stepper(weights, tuple(_attentions(call.decoder)), tuple(hooks))
 
     def listening(self) -> bool:
         """Whether an attention is recorded or a part has a hook, so that the modules must run."""
-        return self.watched.listening()
+        return any(self.hooks) or any(is_recorded(each) for each in self.attentions)
 
     def step(self, x: Tensor, sources: Sequence[Source], caches: Caches) -> tuple[Tensor, Caches]:
         """(R, dim) words -> (R, V) log-probabilities of the next, and the caches one position longer."""
@@ -186,7 +175,7 @@ class FastDecoder:
         return None
 
     def run(self, call: Steps) -> Stepper:
-        return Stepper(_weights(call), _Watched.of(call))
+        return Stepper.of(call, _weights(call))
 
 
 class CompiledDecoder:
@@ -203,7 +192,7 @@ class CompiledDecoder:
     def run(self, call: Steps) -> Stepper:
         weights = (x for part in (call.decoder, call.readout) for x in part.parameters())
         packed = decoder_cpu.packed(call.decoder, weights, lambda loops: PackedDecoder(_weights(call), loops))
-        return Stepper(packed, _Watched.of(call))
+        return Stepper.of(call, packed)
 
 
 FAST_DECODER = FastDecoder()
