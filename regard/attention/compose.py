@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.attention import reference, shared
+from regard.attention import reference
 from regard.attention.dispatch import Call, check_kernel, choose_kernel, explain
-from regard.attention.fitting import asked, with_batch_axis
+from regard.attention.fitting import apart, asked, together, with_batch_axis
 from regard.attention.hidden import guarded, projected, silenced
 from regard.attention.history import History
 from regard.attention.looks import look, remembered
@@ -139,9 +139,9 @@ class Attention(nn.Module):
         """Run queries that share a row of the source as consecutive queries of that row."""
         if self._needs_spread(query, source, history):
             return self.forward(query, source.spread(), history=history, generator=generator)
-        together = shared.together(query, source.copies)
-        result = self.forward(together, source.serving(1), generator=generator)
-        return shared.apart(result, self._log_probability())
+        queries = together(query, source.copies)
+        result = self.forward(queries, source.serving(1), generator=generator)
+        return apart(result, self._log_probability())
 
     def _needs_spread(self, query: Tensor, source: Source, history: History | None) -> bool:
         by_query = history is not None or self.window is not None or source.mask.is_by_query
@@ -167,7 +167,7 @@ class Attention(nn.Module):
         source = asked(query, source)
         if source.copies > 1:
             spread = self._needs_spread(query, source, history)
-            query = query if spread else shared.together(query, source.copies)
+            query = query if spread else together(query, source.copies)
             source = source.spread() if spread else source.serving(1)
         return explain(
             self._call(query, source, history, self.dropout if self.training else 0.0), self.kernel

@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from regard.attention.display import html_of
 from regard.attention.keep import Keep
 from regard.attention.result import AttentionResult
-from regard.attention.steps import joined
-from regard.attention.summary import Summary, summarized
+from regard.attention.summary import Summary, joined, summarized
 from regard.errors import ConfigError
 
 X = TypeVar("X")

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.result import AttentionResult
-from regard.attention.steps import joined
+from regard.attention.summary import joined
 from regard.errors import ConfigError, ShapeError
 
 NUMBERS = 2**24  # weights computed at a time
