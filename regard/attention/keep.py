@@ -72,7 +72,7 @@ class Keep:
 
     def cut(self, x: Tensor, queries: tuple[int, ...] | None, *, heads: bool) -> Tensor:
         """(..., H, T, D) -> the chosen heads and queries; an axis of size 1 broadcasts and stays."""
-        if heads and self.heads is not None and x.ndim > 2 and x.shape[-3] > 1:
+        if heads and self.heads is not None and x.ndim > 3 and x.shape[-3] > 1:
             x = x.index_select(-3, self.index(x.shape[-3], x.device))
         if queries is not None and x.ndim > 1 and x.shape[-2] > 1:
             x = x.index_select(-2, torch.tensor(queries, dtype=torch.long, device=x.device))
