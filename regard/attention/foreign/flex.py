@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
 
-from regard.attention.foreign.seen import Rows
+from regard.attention.keep import Rows
 
 AXES = 4  # b, h, t, s
 

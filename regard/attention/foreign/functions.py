@@ -17,10 +17,10 @@ from regard.attention.foreign.seen import (
     AnySeen,
     Bias,
     RecordedResult,
-    Rows,
     Seen,
     SeenPacked,
 )
+from regard.attention.keep import Rows
 from regard.attention.mask import Mask
 from regard.attention.numerics import is_lowered
 

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.attention.dispatch import Call
-from regard.attention.keep import Keep, version_of
+from regard.attention.keep import Keep, Rows, version_of
 from regard.attention.looks import look, unprepared
 from regard.attention.mask import Mask
 from regard.attention.normalizers.softmax import Softmax
@@ -27,27 +27,6 @@ from regard.attention.top_k import largest
 from regard.errors import ConfigError
 
 SOFTMAX = Softmax()
-
-
-@dataclass(frozen=True)
-class Rows:
-    """The requested rows of the scores: positions of queries and indices of heads; None is all."""
-
-    queries: Tensor | None = None  # (R,)
-    heads: Tensor | None = None  # (R,)
-
-    @property
-    def is_all(self) -> bool:
-        """True if all rows are requested."""
-        return self.queries is None and self.heads is None
-
-    def cut(self, x: Tensor) -> Tensor:
-        """Select these rows of a tensor that broadcasts to (..., H, T, S)."""
-        if self.heads is not None and x.ndim > 2 and x.shape[-3] > 1:
-            x = x.index_select(-3, self.heads)
-        if self.queries is not None and x.ndim > 1 and x.shape[-2] > 1:
-            x = x.index_select(-2, self.queries)
-        return x
 
 
 EVERYTHING, ALL_ROWS = Mask(), Rows()
@@ -110,13 +89,10 @@ class Seen:
         query, keys = self.cast(self.query), self.cast(self.grouped(self.keys))
         return unprepared(query, keys, self.mask, DotScore(self.scale))
 
-    def choose(self, keep: Keep) -> Self:
-        """Cut to the heads and queries to keep, on the device to keep them on."""
-        queries = keep.rows(self.query.shape[-2])
-        H, G = self.heads, self.query.shape[-3] // self.keys.shape[-3] if self.query.ndim > 3 else 1
+    def choose(self, keep: Keep, rows: Rows) -> Self:
+        """Cut to the rows to keep, on the device to keep them on."""
         device = keep.to or self.query.device
-        heads = None if keep.heads is None or H == 1 else keep.index(H, device)
-        rows = Rows(None if queries is None else torch.tensor(queries, device=device), heads)
+        rows = Rows(*(None if x is None else x.to(device) for x in (rows.queries, rows.heads)))
         mask, dense = self.mask, self.mask.dense
         if dense is not None:
             mask = replace(mask, dense=keep.moved_mask(dense))
@@ -125,13 +101,14 @@ class Seen:
         )
 
         def of_heads(x: Tensor) -> Tensor:
-            if heads is None or x.shape[-3] == 1:
+            if rows.heads is None or x.shape[-3] == 1:
                 return x
-            return x.index_select(-3, (heads // G).to(x.device))
+            group = self.heads // x.shape[-3]
+            return x.index_select(-3, (rows.heads // group).to(x.device))
 
         return replace(
             self,
-            query=keep.moved(keep.cut(self.query, queries, heads=True)),
+            query=keep.moved(rows.cut(self.query)),
             keys=keep.moved(of_heads(self.keys)),
             values=None if self.values is None else keep.moved(of_heads(self.values)),
             mask=mask,
@@ -175,6 +152,11 @@ class SeenScores:
     scores: Tensor  # (B, H, T, S), -inf where hidden
     dropout: float = 0.0
 
+    @property
+    def heads(self) -> int:
+        """The number of heads."""
+        return self.scores.shape[-3]
+
     def held(self) -> list[Tensor]:
         return [self.scores]
 
@@ -186,9 +168,8 @@ class SeenScores:
         """None: the whole rows are in memory already."""
         return None
 
-    def choose(self, keep: Keep) -> Self:
-        cut = keep.cut(self.scores, keep.rows(self.scores.shape[-2]), heads=True)
-        return replace(self, scores=keep.moved(cut))
+    def choose(self, keep: Keep, rows: Rows) -> Self:
+        return replace(self, scores=keep.moved(rows.cut(self.scores)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,8 +261,11 @@ class RecordedResult(AttentionResult):
 
     def choose(self, keep: Keep) -> "RecordedResult":
         """The kept part of the result."""
-        context = keep.cut(self.context, keep.rows(self.T), heads=isinstance(self.seen, Seen))
-        return RecordedResult(self._projected().choose(keep), keep.moved(context), self.kernel)
+        seen = self._projected()
+        rows = keep.rows(self.T, seen.heads)
+        of_context = rows if isinstance(self.seen, Seen) else Rows(rows.queries)  # others join their heads
+        context = keep.moved(of_context.cut(self.context))
+        return RecordedResult(seen.choose(keep, rows), context, self.kernel)
 
     @property
     def weight_gradients(self) -> Tensor:
