@@ -52,11 +52,6 @@ class Tape(NamedTuple):
     source: Source  # keys W_h h_i, values [h_i; c_i]
     asked: Tensor  # (B, 1, n) W_h̃ h̃_{t-1}
 
-    @property
-    def hidden(self) -> Tensor:
-        """(B, S, n) the hidden tape H, including slot 0, which is zero, unless the span has dropped it."""
-        return self.source.values.chunk(2, -1)[0]
-
     def select(self, rows: Tensor) -> "Tape":
         """Keep these rows of the batch, in this order."""
         return Tape(self.source.select(rows), self.asked[rows])
