@@ -47,11 +47,9 @@ class Mask:
         if self.dense is not None:
             _check_dense("dense", self.dense)
         if self.lengths is not None:
-            if isinstance(self.lengths, list | tuple):
-                object.__setattr__(self, "lengths", _listed(self.lengths))
-            _check_lengths(self.lengths)
-            if self.lengths.dtype != torch.int64:  # arithmetic with smaller integers would wrap around
-                object.__setattr__(self, "lengths", self.lengths.long())
+            lengths = _checked_lengths(self.lengths)
+            if lengths is not self.lengths:
+                object.__setattr__(self, "lengths", lengths)
         if self.window is not None and not _is_window(self.window):
             raise MaskError(
                 f"Mask: `window` has {shown(self.window)}; expected (left, right), both 0 or more."
@@ -85,7 +83,7 @@ class Mask:
         if isinstance(value, Mask):
             return value
         if isinstance(value, list | tuple):
-            return Mask(lengths=_listed(value))
+            return Mask(lengths=value)  # type: ignore[arg-type]  # converted above
         _check_dense("mask", value)
         assert isinstance(value, Tensor)
         return Mask(dense=value)
@@ -243,7 +241,13 @@ def _check_dense(name: str, dense: object) -> None:
         raise MaskError(f"Mask: `{name}` has shape (); expected (..., T, S) or one that broadcasts to it.")
 
 
-def _check_lengths(lengths: object) -> None:
+def _checked_lengths(lengths: object) -> Tensor:
+    """A list or tensor of lengths as int64: arithmetic with smaller integers would wrap around."""
+    if isinstance(lengths, list | tuple):
+        try:
+            lengths = torch.tensor(lengths, dtype=None if lengths else torch.int64)  # an empty list is float
+        except (TypeError, ValueError, RuntimeError):
+            raise MaskError(f"Mask: `lengths` has {shown(lengths)}; expected whole numbers.") from None
     if not isinstance(lengths, Tensor):
         raise MaskError(
             f"Mask: `lengths` has {shown(lengths)}; expected a list or a tensor (B,) of whole numbers."
@@ -251,20 +255,13 @@ def _check_lengths(lengths: object) -> None:
     dtype = lengths.dtype
     if lengths.ndim != 1 or dtype.is_floating_point or dtype.is_complex or dtype == torch.bool:
         raise MaskError(
-            f"Mask: `lengths` has shape {tuple(lengths.shape)} and dtype {lengths.dtype}; "
+            f"Mask: `lengths` has shape {tuple(lengths.shape)} and dtype {dtype}; "
             "expected (B,) whole numbers."
         )
     # on a GPU a negative length hides the row
     if (known := _readable(lengths)) and min(known) < 0:
         raise MaskError(f"Mask: `lengths` has {min(known)}; expected 0 or more.")
-
-
-def _listed(lengths: Sequence[int]) -> Tensor:
-    """A list of lengths as a tensor; `_check_lengths` rejects a dtype that is not an integer's."""
-    try:
-        return torch.tensor(lengths, dtype=None if lengths else torch.int64)  # an empty list is float
-    except (TypeError, ValueError, RuntimeError):
-        raise MaskError(f"Mask: `lengths` has {shown(lengths)}; expected whole numbers.") from None
+    return lengths if dtype == torch.int64 else lengths.long()
 
 
 def _brief(lengths: Tensor) -> str:
