@@ -28,7 +28,6 @@ class Layer:
     T: int
     S: int
     batch: int
-    examples: int
     source: AttentionResult | Tensor  # a Tensor: all steps of a generation as one alignment
 
     def rows(self, first: int, stop: int) -> Tensor:
@@ -85,7 +84,7 @@ def _layer(path: str, calls: Sequence[AttentionResult], batch: int, call: int | 
     examples, heads, _, S = _by_head(one).shape
     if not -examples <= batch < examples:
         raise ConfigError(f"view: `batch` has {batch}; expected below {examples}, the examples of {path!r}.")
-    return Layer(path, heads, T, S, batch % examples, examples, source)
+    return Layer(path, heads, T, S, batch % examples, source)
 
 
 def is_generation(calls: Sequence[AttentionResult]) -> bool:
