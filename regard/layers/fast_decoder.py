@@ -26,6 +26,7 @@ from regard.attention.compose import Attention
 from regard.attention.mask import Mask
 from regard.attention.multihead import MultiHead
 from regard.attention.normalizers.softmax import Softmax
+from regard.attention.numerics import lowered
 from regard.attention.parts import foreign, named
 from regard.attention.scores.dot import DotScore
 from regard.attention.source import Source
@@ -271,19 +272,12 @@ def _scale(heads: MultiHead) -> float:
 def _concatenated(*parts: nn.Linear) -> Affine:
     """Several layers with one input, concatenated into a single product."""
     biases: list[Tensor] = [part.bias for part in parts if part.bias is not None]
-    return _cast(torch.cat([part.weight for part in parts]), torch.cat(biases) if biases else None)
+    bias = lowered(torch.cat(biases)) if biases else None
+    return lowered(torch.cat([part.weight for part in parts])), bias
 
 
 def _affine(linear: nn.Linear) -> Affine:
-    return _cast(linear.weight, linear.bias)
-
-
-def _cast(weight: Tensor, bias: Tensor | None) -> Affine:
-    """Cast once what autocast would cast at every step."""
-    if not (weight.is_cuda and torch.is_autocast_enabled("cuda")):
-        return weight, bias
-    dtype = torch.get_autocast_dtype("cuda")
-    return weight.to(dtype), None if bias is None else bias.to(dtype)
+    return lowered(linear.weight), None if linear.bias is None else lowered(linear.bias)
 
 
 def _norm(norm: nn.Module) -> Norm:
