@@ -117,21 +117,17 @@ class MultiHead(nn.Module):
         if not fit or keys.shape[:-1] != values.shape[:-1]:
             given = ("keys", keys, "... S Dk"), ("values", values, "... S Dv")
             check_shapes("MultiHead", *given, Dk=widths[0], Dv=widths[1])
-        if mask is None and attention.window is None:
-            k, v = self._split(W_K(keys)), self._split(W_V(values))
-            return Source(attention.score.prepare(k), v, Mask())
         mask = Mask.of(mask)
-        harmless: bool | None = None
-        if not mask.is_trivial or attention.window is not None:
-            keys, values, harmless = silenced(mask, keys, values)
+        if mask.is_trivial and attention.window is None:  # nothing is hidden
+            k, v = self._split(W_K(keys)), self._split(W_V(values))
+            return Source(attention.score.prepare(k), v, mask)
+        keys, values, harmless = silenced(mask, keys, values)
         if mask.dense is not None and mask.dense.ndim == keys.ndim:
             mask = replace(mask, dense=mask.dense.unsqueeze(-3))  # (B, 1, T, S): the same for each head
-        if harmless is False:  # NaN or infinity is still visible to some queries (hidden.py)
+        if not harmless:  # NaN or infinity is still visible to some queries (hidden.py)
             k, v = projected(W_K, keys), projected(W_V, values)
             return attention.prepare(self._split(k), self._split(v), mask)
         k, v = self._split(W_K(keys)), self._split(W_V(values))
-        if harmless is None:  # nothing is hidden
-            return attention.prepare(k, v, mask)
         return Source(attention.score.prepare(k), v, mask.fitting("Attention", k)).known(True)
 
     @explained("MultiHead", of_call)
