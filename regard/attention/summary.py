@@ -11,7 +11,6 @@ from regard.attention.result import AttentionResult
 from regard.errors import ConfigError
 
 BLOCK = 256  # queries at a time
-HEADER = ("path", "calls", "heads", "T", "S", "kernel", "entropy", "distance", "first", "last")
 
 
 class Row(NamedTuple):
@@ -40,9 +39,9 @@ class Summary(tuple[Row, ...]):
         return made
 
     def __str__(self) -> str:
-        rows = [HEADER, *(_cells(row) for row in self)]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER))]
-        text = {0, HEADER.index("kernel")}
+        rows = [Row._fields, *(_cells(row) for row in self)]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(Row._fields))]
+        text = {Row._fields.index(name) for name in ("path", "kernel")}
         lines = [
             "  ".join(
                 cell.ljust(width) if column in text else cell.rjust(width)
