@@ -37,7 +37,6 @@ from torch import Tensor, nn
 from regard.attention import paths
 from regard.attention.compose import Attention
 from regard.attention.mask import Mask
-from regard.attention.paths import Explanation
 from regard.attention.scores.additive import AdditiveScore, NewestScore
 from regard.attention.source import Source
 from regard.errors import ConfigError, ShapeError, check_shapes, check_whole
@@ -103,10 +102,6 @@ class LSTMNCell(nn.Module):
             h, c, tape = self.step(projected[:, t : t + 1], tape)
             slots.append(torch.cat([h, c], -1))
         return torch.cat(slots, 1)
-
-    def explain(self, inputs: Tensor) -> Explanation:
-        """(B, T, m) -> whether such a sequence runs as one operation, and if not, why."""
-        return paths.explain("lstmn", self._recurrence(self.project(inputs)), self.kernel)
 
     def _recurrence(self, projected: Tensor) -> Recurrence:
         own = f"{type(self).__name__} has a step of its own, this kernel computes LSTMNCell's"
