@@ -57,7 +57,7 @@ def ablate(model: nn.Module, heads: Mapping[str, Sequence[int]]) -> Iterator[Non
         if path not in paths:
             raise ConfigError(f"ablate: `heads` has {path!r}; expected module paths, as in record(model).")
         removed[path] = whole_numbers("ablate", "heads", numbers) or ()
-    check_not_compiled("ablate", tree.modules.values(), "whose heads stay")
+    check_not_compiled("ablate", tree.modules.values(), "whose heads cannot be removed")
     ablation = Ablation(tree.facts.own, tree.facts.others, heads=removed)
     with watched_functions(tree), watching(ablation):
         yield

@@ -31,8 +31,8 @@ def check_axes(owner: str, query: Tensor, rows: torch.Size, copies: int = 1) -> 
         lead = ", ".join(map(str, (copies * rows[0], *rows[1:])))
         raise ShapeError(
             f"{owner}: `query` has shape {tuple(query.shape)}; expected ({lead}, T, Dq), as many axes as "
-            "the source. `query[..., None, :]` is one query for each row, `query[None]` queries that all "
-            "rows share."
+            "the source. `query[..., None, :]` is one query for each row; `query[None]` are queries that "
+            "all rows share."
         )
 
 
@@ -43,8 +43,8 @@ def with_batch_axis(query: Tensor, source: Source) -> Tensor:
     if missing < 0 and lengths is not None and lengths.shape[0] > 1:
         raise MaskError(
             f"Attention: `query` has shape {tuple(query.shape)}, more axes than keys "
-            f"{tuple(source.keys.shape)}, whose rows have {lengths.shape[0]} lengths; expected as many. "
-            "Heads that share keys are an axis of size 1."
+            f"{tuple(source.keys.shape)}, whose rows have {lengths.shape[0]} lengths; expected as many axes. "
+            "Give keys that heads share an axis of size 1."
         )
     return query[(None,) * missing] if missing > 0 else query
 

@@ -300,4 +300,4 @@ def _same_offset(a: Mask, b: Mask) -> int:
     for free, bound in ((a, b), (b, a)):
         if free.offset == 0 and not free.is_positional:
             return bound.offset
-    raise MaskError(f"Mask: `offset` has {a.offset} and {b.offset}; expected one position of the queries.")
+    raise MaskError(f"Mask: `offset` has {a.offset} and {b.offset}; expected the same in both masks.")

@@ -66,7 +66,7 @@ def of_call(
     if generator is not None and not isinstance(generator, torch.Generator):
         return ConfigError(
             f"{owner}: `generator` has {shown(generator)}; expected a torch.Generator. "
-            "torch.Generator().manual_seed(…) makes one of a seed."
+            "torch.Generator().manual_seed(…) makes one from a seed."
         )
     return (
         _rows(owner, query, source)

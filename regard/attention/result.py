@@ -116,7 +116,7 @@ class AttentionResult:
     def log_probability(self) -> Tensor:
         """(..., T) log-probability of a hard normalizer's choice; REINFORCE uses its gradient."""
         if self._log_probability is None:
-            raise ConfigError("AttentionResult: `log_probability` needs a normalizer that chooses: Hard.")
+            raise ConfigError("AttentionResult: `log_probability` needs a hard normalizer, such as Hard.")
         return self._log_probability(self._full())
 
     def rows(self, targets: Tensor) -> Tensor:
@@ -132,9 +132,7 @@ class AttentionResult:
         targets, T = targets.long(), self.T
         if not torch.compiler.is_compiling():
             for outside in targets[(targets < -T) | (targets >= T)].tolist():
-                raise ShapeError(
-                    f"AttentionResult.rows: `targets` has {outside}; expected positions of {T} queries."
-                )
+                raise ShapeError(f"AttentionResult.rows: `targets` has {outside}; expected {-T} to {T - 1}.")
         targets = torch.where(targets < 0, targets + T, targets)  # -1 is the last, as in indexing
         return self._some(targets.to(self.context.device))
 
@@ -215,6 +213,6 @@ def _largest(weights: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """(..., T, S) -> the k largest of each row, and their positions (..., T, k)."""
     S = weights.shape[-1]
     if k > S:
-        raise ConfigError(f"AttentionResult.top: `k` has {k}; expected at most {S}, the source positions.")
+        raise ConfigError(f"AttentionResult.top: `k` has {k}; expected at most {S}, the source's length.")
     best = weights.topk(k, dim=-1)
     return best.values, best.indices

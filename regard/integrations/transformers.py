@@ -177,7 +177,7 @@ def register(
         if found is not None and next(found.parameters(), None) is not None:
             raise ConfigError(
                 f"register: `{part}` has parameters, in {type(found).__name__}; expected none, since all "
-                "layers share it. An architecture of its own can have a regard.MultiHead in each layer."
+                "layers share it. To learn them, write an architecture with a regard.MultiHead in each layer."
             )
     AttentionInterface.register(name, Mechanism(name, score, normalizer, window))
     AttentionMaskInterface.register(name, sdpa_mask)
@@ -208,7 +208,7 @@ def trace_text(
     if target is not None and not translates:
         raise ConfigError(
             f"trace_text: `target` has {target!r}; expected None, since {type(model).__name__} has no "
-            "decoder of its own."
+            "separate decoder."
         )
     written: Tensor | None = None
     with torch.no_grad(), record(model, **options) as trace:

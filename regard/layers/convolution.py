@@ -124,9 +124,9 @@ class SqueezeNet(nn.Module):
             for kind in ("weight", "bias"):
                 own, key = cast(Tensor, getattr(module, kind)), f"{original}.{kind}"
                 if key not in arrays or arrays[key].shape != own.shape:
-                    had = f"shape {tuple(arrays[key].shape)}" if key in arrays else "no such array"
+                    had = f"has shape {tuple(arrays[key].shape)}" if key in arrays else "is missing"
                     raise DataError(
-                        f"SqueezeNet: {key!r} has {had}; expected shape {tuple(own.shape)}, version 1.0."
+                        f"SqueezeNet: {key!r} {had}; expected shape {tuple(own.shape)}, as in version 1.0."
                     )
                 own.data.copy_(arrays[key])
 

@@ -71,7 +71,7 @@ class LSTMNCell(nn.Module):
     ) -> None:
         super().__init__()
         if span is not None and span < 1:
-            raise ConfigError(f"LSTMN: `span` has {span}; expected 1 or more slots, or none for all.")
+            raise ConfigError(f"LSTMN: `span` has {span}; expected 1 or more slots, or None for all.")
         if kernel not in KERNELS:
             raise ConfigError(f"LSTMN: `kernel` has {kernel!r}; expected one of {', '.join(KERNELS)}.")
         self.inputs, self.hidden, self.span, self.summary, self.kernel = inputs, hidden, span, summary, kernel

@@ -75,7 +75,7 @@ def _layer(path: str, calls: Sequence[AttentionResult], batch: int, call: int | 
         number = 0 if call is None else call
         if not -len(calls) <= number < len(calls):
             raise ConfigError(
-                f"view: `call` has {number}; expected below {len(calls)}, the calls of {path!r}."
+                f"view: `call` has {number}; expected below {len(calls)}, the number of calls of {path!r}."
             )
         source = calls[number]
         T = source.T
@@ -83,7 +83,9 @@ def _layer(path: str, calls: Sequence[AttentionResult], batch: int, call: int | 
             one = source.rows(torch.arange(min(1, T)))
     examples, heads, _, S = _by_head(one).shape
     if not -examples <= batch < examples:
-        raise ConfigError(f"view: `batch` has {batch}; expected below {examples}, the examples of {path!r}.")
+        raise ConfigError(
+            f"view: `batch` has {batch}; expected below {examples}, the number of examples of {path!r}."
+        )
     return Layer(path, heads, T, S, batch % examples, source)
 
 
@@ -147,7 +149,7 @@ class Texts:
             if words is not None and not any(_fits(words, size) for size in sizes):
                 known = ", ".join(map(str, sizes))
                 raise ShapeError(
-                    f"view: `{name}` has {len(words)} tokens; expected as many as an axis has: {known}."
+                    f"view: `{name}` has {len(words)} tokens; expected one per position of an axis: {known}."
                 )
 
 

@@ -190,6 +190,6 @@ def view(
     if not isinstance(trace, Mapping):
         raise ConfigError(
             f"view: `trace` has a {type(trace).__name__}; expected what `record(model)` gives, what "
-            "`trace_text` returns, or the result of an attention. Weights alone: regard.show."
+            "`trace_text` returns, or the result of an attention. To draw weights alone, use regard.show."
         )
     return View(layers_of(trace, batch, call), texts_of(tokens, target_tokens), limit=limit)

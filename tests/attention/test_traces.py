@@ -109,7 +109,7 @@ def test_gradients_that_were_not_asked_for_or_not_computed_are_refused():
         model(q, k, v)
     with pytest.raises(ConfigError, match=r"expected record\(model, gradients=True\)"):
         _ = without[""][0].weight_gradients
-    with pytest.raises(ConfigError, match="expected a backward pass before the look"):
+    with pytest.raises(ConfigError, match="expected a backward pass before it is read"):
         _ = early[""][0].weight_gradients
 
 

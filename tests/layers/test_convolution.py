@@ -92,7 +92,7 @@ def test_wrong_weights_and_sizes_are_refused():
     with pytest.raises(DataError) as error:
         SqueezeNet().load_original(arrays)
     assert str(error.value) == (
-        "SqueezeNet: 'fire3/conv1x1_1.bias' has no such array; expected shape (16,), version 1.0."
+        "SqueezeNet: 'fire3/conv1x1_1.bias' is missing; expected shape (16,), as in version 1.0."
     )
     with pytest.raises(ConfigError, match=r"^SqueezeNet: `side` has 8; expected 32 or more\.$"):
         SqueezeNet(side=8)

@@ -157,14 +157,14 @@ def test_files_of_each_kind(trace, tmp_path, monkeypatch):
 
 def test_wrong_arguments_are_told(trace):
     with pytest.raises(
-        RegardError, match=r"^view: `tokens` has 4 tokens; expected as many as an axis has: 6"
+        RegardError, match=r"^view: `tokens` has 4 tokens; expected one per position of an axis: 6"
     ):
         regard.view(trace, WORDS[:4])
     with pytest.raises(RegardError, match=r"^view: `tokens` has the text 'a b'; expected a list of tokens"):
         regard.view(trace, "a b")
-    with pytest.raises(RegardError, match=r"^view: `batch` has 2; expected below 2, the examples of"):
+    with pytest.raises(RegardError, match=r"^view: `batch` has 2; expected below 2, the number of examples"):
         regard.view(trace, batch=2)
-    with pytest.raises(RegardError, match=r"^view: `call` has 1; expected below 1, the calls of"):
+    with pytest.raises(RegardError, match=r"^view: `call` has 1; expected below 1, the number of calls"):
         regard.view(trace, call=1)
     with pytest.raises(
         RegardError, match=r"^view: `trace` has a Tensor; expected what `record\(model\)` gives"

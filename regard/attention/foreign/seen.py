@@ -250,7 +250,7 @@ class RecordedResult(AttentionResult):
         if list(map(version_of, self.seen.held())) != self._versions:
             raise ConfigError(
                 f"AttentionResult: `query`, `keys` or `mask` of {self.kernel!r} has changed in place since "
-                'the call; expected as it was. Look earlier, or record(model, to="cpu"), which copies.'
+                'the call; expected no change. Read the weights earlier, or copy: record(model, to="cpu").'
             )
         return self.seen
 
@@ -281,8 +281,8 @@ class RecordedResult(AttentionResult):
             )
         if out.grad is None:
             raise ConfigError(
-                "AttentionResult: `weight_gradients` has no gradient; expected a backward pass before the "
-                "look, through a context that requires one."
+                "AttentionResult: `weight_gradients` has no gradient; expected a backward pass before "
+                "it is read, through a context that requires a gradient."
             )
         gradient = out.grad if out.ndim == self.context.ndim else out.grad[None]
         gradient = gradient if gradient.shape == self.context.shape else gradient.transpose(-2, -3)
