@@ -158,7 +158,9 @@ class TorchvisionGrid(nn.Module):
         super().__init__()
         children = dict(network.named_children())
         if "features" in children:
-            self.body = _without_pooling(children["features"])
+            self.body = children["features"]
+            if isinstance(self.body, nn.Sequential) and isinstance(self.body[-1], nn.MaxPool2d):
+                self.body = self.body[:-1]
         elif list(children)[-2:] == ["avgpool", "fc"]:
             self.body = nn.Sequential(*list(children.values())[:-2])
         else:
@@ -177,10 +179,3 @@ class TorchvisionGrid(nn.Module):
         x = pictures.permute(0, 3, 1, 2).float() / 255
         x = F.interpolate(x, (self.side, self.side), mode="bilinear", antialias=True)
         return annotations(self.body((x - cast(Tensor, self.mean)) / cast(Tensor, self.deviation)))
-
-
-def _without_pooling(features: nn.Module) -> nn.Module:
-    layers = list(features.children())
-    if isinstance(features, nn.Sequential) and layers and isinstance(layers[-1], nn.MaxPool2d):
-        return features[:-1]
-    return features
