@@ -210,19 +210,13 @@ def gather(
     return None if path is None else path.run(call)
 
 
-def _layers(decoder: Decoder) -> list[DecoderLayer]:
-    return [layer for layer in decoder.layers if isinstance(layer, DecoderLayer)]
-
-
 def _parts(decoder: Decoder) -> list[nn.Module]:
     return [part for part in decoder.modules() if type(part) not in (Decoder, DecoderLayer)]
 
 
 def _attentions(decoder: Decoder) -> list[Attention]:
     return [
-        heads.attention
-        for layer in _layers(decoder)
-        for heads in (layer.self_attention, layer.source_attention)
+        heads.attention for layer in decoder.stack for heads in (layer.self_attention, layer.source_attention)
     ]
 
 
@@ -235,7 +229,7 @@ def _is_dense(source: Source) -> bool:
 
 
 def _weights(call: Steps) -> DecoderWeights:
-    layers, last = _layers(call.decoder), call.decoder.norm
+    layers, last = call.decoder.stack, call.decoder.norm
     return DecoderWeights(
         tuple(_flat(layer) for layer in layers),
         layers[0].self_attention.heads,
