@@ -10,7 +10,7 @@ from torch import nn
 
 from regard import Attention, ConfigError, DotScore, MultiHead, record
 from regard.attention.record import UnseenWarning
-from regard.attention.summary import HEADER
+from regard.attention.summary import Row
 
 
 def test_the_summary_by_the_formulas():
@@ -28,7 +28,7 @@ def test_the_summary_by_the_formulas():
     expected = (entropy, (weights * apart).sum(-1).mean(), weights[..., 0].mean(), last)
     np.testing.assert_allclose(row[6:], [x.item() for x in expected], rtol=1e-6)
     header, line = str(trace.summary()).splitlines()
-    assert header.split() == list(HEADER)
+    assert header.split() == list(Row._fields)
     assert line.split()[:2] == ["(the", "model)"]
 
 
