@@ -153,7 +153,8 @@ def test_lengths_of_keys_with_fewer_axes_than_the_query_are_refused():
 def test_parts_with_different_windows_do_not_join():
     attention, keys = Attention(DotScore()), torch.randn(2, 3, 8)
     left, right = (attention.prepare(keys, mask=Mask(window=(side, 0))) for side in (1, 2))
-    with pytest.raises(MaskError, match=r"Source.append: `window` has \(1, 0\) and \(2, 0\); expected the same"):
+    text = r"^Source\.append: `window` has \(1, 0\) and \(2, 0\); expected the same\.$"
+    with pytest.raises(MaskError, match=text):
         left.append(right)
 
 
