@@ -252,7 +252,7 @@ def test_the_walk_sees_the_imports():
 ALGEBRA = (
     ("numerics", "parts", "paths", "mask", "display", "together"),
     ("forms", "source", "result"),
-    ("history", "cache", "hidden", "shared", "fitting", "keep", "steps", "summary"),
+    ("history", "cache", "hidden", "fitting", "keep", "summary"),
     ("trace",),
     ("scores", "normalizers", "windows", "mistakes"),
     ("dispatch",),

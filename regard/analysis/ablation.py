@@ -19,10 +19,9 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.foreign.tree import tree_of
-from regard.attention.foreign.unseen import is_compiled
 from regard.attention.foreign.watch import watched_functions
 from regard.attention.keep import whole_numbers
-from regard.attention.record import record
+from regard.attention.record import check_not_compiled, record
 from regard.attention.trace import Watcher, watching
 from regard.errors import ConfigError, check_part
 
@@ -36,7 +35,6 @@ class Ablation(Watcher):
     removes: ClassVar[bool] = True
 
     def removed(self, path: str) -> tuple[int, ...]:
-        """The heads to zero in the module at this path."""
         self.ran.add(path)
         return self.heads.get(path, ())
 
@@ -59,12 +57,7 @@ def ablate(model: nn.Module, heads: Mapping[str, Sequence[int]]) -> Iterator[Non
         if path not in paths:
             raise ConfigError(f"ablate: `heads` has {path!r}; expected module paths, as in record(model).")
         removed[path] = whole_numbers("ablate", "heads", numbers) or ()
-    for module in tree.modules.values():
-        if is_compiled(module):
-            raise ConfigError(
-                f"ablate: `model` has a compiled {type(module).__name__}, whose heads stay; expected the "
-                "modules given to torch.compile. They have the same parameters."
-            )
+    check_not_compiled("ablate", tree.modules.values(), "whose heads cannot be removed")
     ablation = Ablation(tree.facts.own, tree.facts.others, heads=removed)
     with watched_functions(tree), watching(ablation):
         yield

@@ -9,15 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.attention import reference, shared
+from regard.attention import reference
 from regard.attention.dispatch import Call, check_kernel, choose_kernel, explain
-from regard.attention.fitting import asked, with_batch_axis
+from regard.attention.fitting import apart, asked, together, with_batch_axis
 from regard.attention.hidden import guarded, projected, silenced
 from regard.attention.history import History
 from regard.attention.looks import look, remembered
 from regard.attention.mask import Mask
-from regard.attention.mistakes import call_explained, preparation_explained
-from regard.attention.normalizers.base import HistoryNormalizer, Normalizer
+from regard.attention.mistakes import explained, of_call, of_keys
+from regard.attention.normalizers.base import Normalizer
 from regard.attention.normalizers.hard import HardNormalizer
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.paths import Explanation
@@ -48,7 +48,7 @@ class Attention(nn.Module):
         self,
         score: Score | HistoryScore,
         *,
-        normalizer: Normalizer | HistoryNormalizer | None = None,
+        normalizer: Normalizer | None = None,
         window: Window | None = None,
         dropout: float = 0.0,
         kernel: str = "auto",
@@ -58,7 +58,7 @@ class Attention(nn.Module):
         normalizer = Softmax() if normalizer is None else normalizer
         for name, part, kinds, example in (
             ("score", score, (Score, HistoryScore), "DotScore()"),
-            ("normalizer", normalizer, (Normalizer, HistoryNormalizer), "Softmax()"),
+            ("normalizer", normalizer, (Normalizer,), "Softmax()"),
             ("window", window, (Window, type(None)), "LocalMonotonic(half_width=10)"),
         ):
             check_part("Attention", name, part, kinds, f"Give an instance, such as {example}.")
@@ -67,7 +67,7 @@ class Attention(nn.Module):
         self.score, self.normalizer, self.window = score, normalizer, window
         self.dropout, self.kernel, self.keep_weights = dropout, kernel, keep_weights
 
-    @preparation_explained("Attention")
+    @explained("Attention", of_keys)
     def prepare(
         self, keys: Tensor, values: Tensor | None = None, mask: Mask | Tensor | None = None
     ) -> Source:
@@ -89,7 +89,7 @@ class Attention(nn.Module):
             return leave(self, result)
         return result
 
-    @call_explained("Attention")
+    @explained("Attention", of_call)
     def forward(
         self,
         query: Tensor,
@@ -139,9 +139,9 @@ class Attention(nn.Module):
         """Run queries that share a row of the source as consecutive queries of that row."""
         if self._needs_spread(query, source, history):
             return self.forward(query, source.spread(), history=history, generator=generator)
-        together = shared.together(query, source.copies)
-        result = self.forward(together, source.serving(1), generator=generator)
-        return shared.apart(result, self._log_probability())
+        queries = together(query, source.copies)
+        result = self.forward(queries, source.serving(1), generator=generator)
+        return apart(result, self._log_probability())
 
     def _needs_spread(self, query: Tensor, source: Source, history: History | None) -> bool:
         by_query = history is not None or self.window is not None or source.mask.is_by_query
@@ -153,7 +153,6 @@ class Attention(nn.Module):
         return AttentionResult(
             context,
             kernel=kernel,
-            rows=call.query.shape[-2],
             # lambdas: a compiled graph cannot return a function with annotations
             align=lambda targets: look(call, targets),
             alignment=alignment,
@@ -162,19 +161,19 @@ class Attention(nn.Module):
             log_probability=self._log_probability(),
         )
 
-    @call_explained("Attention")
+    @explained("Attention", of_call)
     def explain(self, query: Tensor, source: Source, *, history: History | None = None) -> Explanation:
         """Which kernel a call with these arguments would run, and why not the others."""
         source = asked(query, source)
         if source.copies > 1:
             spread = self._needs_spread(query, source, history)
-            query = query if spread else shared.together(query, source.copies)
+            query = query if spread else together(query, source.copies)
             source = source.spread() if spread else source.serving(1)
         return explain(
             self._call(query, source, history, self.dropout if self.training else 0.0), self.kernel
         )
 
-    @call_explained("Attention")
+    @explained("Attention", of_call)
     def align(
         self,
         query: Tensor,

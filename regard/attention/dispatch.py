@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from regard.attention.forms import Form
 from regard.attention.history import History
-from regard.attention.normalizers.base import HistoryNormalizer, Normalizer, StochasticNormalizer
+from regard.attention.normalizers.base import Normalizer, StochasticNormalizer
 from regard.attention.numerics import is_transformed
 from regard.attention.parts import named, unchanged
 from regard.attention.paths import Explanation, check_name, choose_named, explained
@@ -35,7 +35,7 @@ class Call:
     query: Tensor
     source: Source
     score: Score | HistoryScore
-    normalizer: Normalizer | HistoryNormalizer
+    normalizer: Normalizer
     window: Any  # a Window or None; in a later look also `Around`, a window with known centres
     history: History | None
     dropout: float
@@ -207,7 +207,7 @@ def explain(call: Call, requested: str = "auto") -> Explanation:
 
 def _why(call: Call) -> str | None:
     """Why the mechanism itself needs the reference, whatever the kernels support."""
-    if isinstance(call.score, HistoryScore) or isinstance(call.normalizer, HistoryNormalizer):
+    if isinstance(call.score, HistoryScore):
         return "each step reads the alignment of the step before, so the weights are built anyway"
     if is_transformed():
         return TRANSFORMED

@@ -25,7 +25,7 @@ from torch import Tensor
 from regard.attention.compose import Attention
 from regard.attention.dispatch import Call
 from regard.attention.history import History
-from regard.attention.normalizers.base import HistoryNormalizer, Normalizer
+from regard.attention.normalizers.base import Normalizer
 from regard.attention.result import Alignment, AttentionResult
 from regard.attention.scores.base import HistoryScore, Score
 from regard.attention.source import Source
@@ -46,7 +46,7 @@ class InOrder(Attention):
         self,
         score: Score | HistoryScore,
         *,
-        normalizer: Normalizer | HistoryNormalizer | None = None,
+        normalizer: Normalizer | None = None,
         window: Window | None = None,
         dropout: float = 0.0,
         kernel: str = "auto",
@@ -79,7 +79,7 @@ class InOrder(Attention):
 def in_order(attention: Attention) -> Attention:
     """The attention for a caller that has all queries at once.
 
-    If its score or normalizer looks back, the result runs the queries one after another and keeps the
+    If its score looks back, the result runs the queries one after another and keeps the
     history; otherwise it is the attention itself.
 
         attention = in_order(Attention(CoverageScore(query=32, keys=64, hidden=32)))
@@ -89,12 +89,11 @@ def in_order(attention: Attention) -> Attention:
     check_part(
         "in_order", "attention", attention, (Attention,), "Give an instance, such as Attention(score)."
     )
-    score, normalizer = attention.score, attention.normalizer
-    if not (isinstance(score, HistoryScore) or isinstance(normalizer, HistoryNormalizer)):
+    if not isinstance(attention.score, HistoryScore):
         return attention
     return InOrder(
-        score,
-        normalizer=normalizer,
+        attention.score,
+        normalizer=attention.normalizer,
         window=attention.window,
         dropout=attention.dropout,
         kernel=attention.kernel,

@@ -12,6 +12,27 @@ from regard.attention.result import AttentionResult, looked_at
 from regard.errors import ConfigError
 
 
+@dataclass(frozen=True)
+class Rows:
+    """Rows of scores: positions of queries and indices of heads; None is all."""
+
+    queries: Tensor | None = None  # (R,)
+    heads: Tensor | None = None  # (R,)
+
+    @property
+    def is_all(self) -> bool:
+        """True for all rows."""
+        return self.queries is None and self.heads is None
+
+    def cut(self, x: Tensor) -> Tensor:
+        """These rows of (..., H, T, S); an axis of size 1 broadcasts and stays."""
+        if self.heads is not None and x.ndim > 2 and x.shape[-3] > 1:
+            x = x.index_select(-3, self.heads.to(x.device))
+        if self.queries is not None and x.ndim > 1 and x.shape[-2] > 1:
+            x = x.index_select(-2, self.queries.to(x.device))
+        return x
+
+
 @dataclass(frozen=True, eq=False)
 class Keep:
     """What to keep of each result: by default all of it, by reference."""
@@ -54,37 +75,24 @@ class Keep:
         choose: Callable[[Keep], AttentionResult] | None = getattr(result, "choose", None)
         if choose is not None:
             return choose(self)
-        T, heads = result.context.shape[-2], result.weights.ndim > 3
-        queries = self.rows(T)
+        weights, context = result.weights, result.context
+        rows = self.rows(result.T, weights.shape[-3] if weights.ndim > 3 else 1)
+        of_context = rows if context.ndim == weights.ndim else Rows(rows.queries)
         with torch.no_grad():
-            parts = (result.scores, result.weights)
-            scores, weights = (self.moved(self.cut(x, queries, heads=heads)) for x in parts)
-            context = result.context
-            by_head = heads and context.ndim == weights.ndim
-            context = self.moved(self.cut(context, queries, heads=by_head))
-        return looked_at(context, result.kernel, scores, weights)
+            scores, weights = (self.moved(rows.cut(x)) for x in (result.scores, weights))
+            return looked_at(self.moved(of_context.cut(context)), result.kernel, scores, weights)
 
-    def rows(self, T: int) -> tuple[int, ...] | None:
-        """Which of T queries are kept; None is all."""
-        if self.queries is None:
-            return None
-        return tuple(t % T for t in self.queries if -T <= t < T)
-
-    def cut(self, x: Tensor, queries: tuple[int, ...] | None, *, heads: bool) -> Tensor:
-        """(..., H, T, D) -> the chosen heads and queries; an axis of size 1 broadcasts and stays."""
-        if heads and self.heads is not None and x.ndim > 2 and x.shape[-3] > 1:
-            x = x.index_select(-3, self.index(x.shape[-3], x.device))
-        if queries is not None and x.ndim > 1 and x.shape[-2] > 1:
-            x = x.index_select(-2, torch.tensor(queries, dtype=torch.long, device=x.device))
-        return x
-
-    def index(self, H: int, device: torch.device) -> Tensor:
-        """(R,) indices of the chosen heads, out of H."""
-        assert self.heads is not None
-        for head in self.heads:
-            if not 0 <= head < H:
-                raise ConfigError(f"record: `heads` has {head}; expected 0 to {H - 1}.")
-        return torch.tensor(self.heads, dtype=torch.long, device=device)
+    def rows(self, T: int, H: int) -> Rows:
+        """The rows to keep, of T queries in H heads; a single head is kept."""
+        queries = heads = None
+        if self.queries is not None:
+            queries = torch.tensor([t % T for t in self.queries if -T <= t < T], dtype=torch.long)
+        if self.heads is not None and H > 1:
+            for head in self.heads:
+                if not 0 <= head < H:
+                    raise ConfigError(f"record: `heads` has {head}; expected 0 to {H - 1}.")
+            heads = torch.tensor(self.heads)
+        return Rows(queries, heads)
 
     def moved(self, x: Tensor) -> Tensor:
         """A detached copy on the device to keep it on; the tensor itself if none is given."""

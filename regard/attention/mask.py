@@ -47,11 +47,9 @@ class Mask:
         if self.dense is not None:
             _check_dense("dense", self.dense)
         if self.lengths is not None:
-            if isinstance(self.lengths, list | tuple):
-                object.__setattr__(self, "lengths", _listed(self.lengths))
-            _check_lengths(self.lengths)
-            if self.lengths.dtype != torch.int64:  # arithmetic with smaller integers would wrap around
-                object.__setattr__(self, "lengths", self.lengths.long())
+            lengths = _checked_lengths(self.lengths)
+            if lengths is not self.lengths:
+                object.__setattr__(self, "lengths", lengths)
         if self.window is not None and not _is_window(self.window):
             raise MaskError(
                 f"Mask: `window` has {shown(self.window)}; expected (left, right), both 0 or more."
@@ -85,7 +83,7 @@ class Mask:
         if isinstance(value, Mask):
             return value
         if isinstance(value, list | tuple):
-            return Mask(lengths=_listed(value))
+            return Mask(lengths=value)  # type: ignore[arg-type]  # converted above
         _check_dense("mask", value)
         assert isinstance(value, Tensor)
         return Mask(dense=value)
@@ -126,15 +124,12 @@ class Mask:
 
     def fitting_queries(self, owner: str, T: int) -> None:
         """Raise MaskError if the dense mask is for a number of queries other than T."""
-        compiling = torch.compiler.is_compiling()
-        if (
-            self.dense is not None
-            and self.dense.ndim > 1
-            and self.dense.shape[-2] not in (1, T)
-            and not compiling
-        ):
+        dense = self.dense
+        if dense is None or dense.ndim < 2 or torch.compiler.is_compiling():
+            return
+        if dense.shape[-2] not in (1, T):
             raise MaskError(
-                f"{owner}: `mask` has shape {tuple(self.dense.shape)}; expected (..., T={T}, S), "
+                f"{owner}: `mask` has shape {tuple(dense.shape)}; expected (..., T={T}, S), "
                 "or one that broadcasts to it."
             )
 
@@ -246,7 +241,13 @@ def _check_dense(name: str, dense: object) -> None:
         raise MaskError(f"Mask: `{name}` has shape (); expected (..., T, S) or one that broadcasts to it.")
 
 
-def _check_lengths(lengths: object) -> None:
+def _checked_lengths(lengths: object) -> Tensor:
+    """A list or tensor of lengths as int64: arithmetic with smaller integers would wrap around."""
+    if isinstance(lengths, list | tuple):
+        try:
+            lengths = torch.tensor(lengths, dtype=None if lengths else torch.int64)  # an empty list is float
+        except (TypeError, ValueError, RuntimeError):
+            raise MaskError(f"Mask: `lengths` has {shown(lengths)}; expected whole numbers.") from None
     if not isinstance(lengths, Tensor):
         raise MaskError(
             f"Mask: `lengths` has {shown(lengths)}; expected a list or a tensor (B,) of whole numbers."
@@ -254,39 +255,29 @@ def _check_lengths(lengths: object) -> None:
     dtype = lengths.dtype
     if lengths.ndim != 1 or dtype.is_floating_point or dtype.is_complex or dtype == torch.bool:
         raise MaskError(
-            f"Mask: `lengths` has shape {tuple(lengths.shape)} and dtype {lengths.dtype}; "
+            f"Mask: `lengths` has shape {tuple(lengths.shape)} and dtype {dtype}; "
             "expected (B,) whole numbers."
         )
-    if _has_negative(lengths):
-        raise MaskError(f"Mask: `lengths` has {int(lengths.min())}; expected 0 or more.")
-
-
-def _listed(lengths: Sequence[int]) -> Tensor:
-    """A list of lengths as a tensor; `_check_lengths` rejects a dtype that is not an integer's."""
-    try:
-        return torch.tensor(lengths, dtype=None if lengths else torch.int64)  # an empty list is float
-    except (TypeError, ValueError, RuntimeError):
-        raise MaskError(f"Mask: `lengths` has {shown(lengths)}; expected whole numbers.") from None
+    # on a GPU a negative length hides the row
+    if (known := _readable(lengths)) and min(known) < 0:
+        raise MaskError(f"Mask: `lengths` has {min(known)}; expected 0 or more.")
+    return lengths if dtype == torch.int64 else lengths.long()
 
 
 def _brief(lengths: Tensor) -> str:
     """The lengths if there are at most eight and they can be read; otherwise their shape."""
-    if not lengths.is_cpu or len(lengths) > 8 or torch.compiler.is_compiling():
-        return str(tuple(lengths.shape))
-    try:
-        return str(lengths.tolist())
-    except RuntimeError:  # inside torch.func.vmap, or a fake tensor
-        return str(tuple(lengths.shape))
+    known = _readable(lengths)
+    return str(tuple(lengths.shape) if known is None or len(known) > 8 else known)
 
 
-def _has_negative(lengths: Tensor) -> bool:
-    """Checked on a CPU only, since reading from a GPU waits for it; there a negative length hides the row."""
-    if not lengths.is_cpu or lengths.shape[0] == 0 or torch.compiler.is_compiling():
-        return False
+def _readable(lengths: Tensor) -> list[int] | None:
+    """The lengths, if reading them waits for no GPU and breaks no compiled graph."""
+    if not lengths.is_cpu or torch.compiler.is_compiling():
+        return None
     try:
-        return min(lengths.tolist()) < 0
+        return lengths.tolist()
     except RuntimeError:  # inside torch.func.vmap, or a fake tensor: has no data
-        return False
+        return None
 
 
 def _is_window(window: object) -> bool:
@@ -309,4 +300,4 @@ def _same_offset(a: Mask, b: Mask) -> int:
     for free, bound in ((a, b), (b, a)):
         if free.offset == 0 and not free.is_positional:
             return bound.offset
-    raise MaskError(f"Mask: `offset` has {a.offset} and {b.offset}; expected one position of the queries.")
+    raise MaskError(f"Mask: `offset` has {a.offset} and {b.offset}; expected the same in both masks.")

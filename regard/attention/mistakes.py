@@ -15,30 +15,16 @@ from regard.attention.history import History
 from regard.attention.source import Source, broadcasts, check_source
 from regard.errors import ConfigError, RegardError, ShapeError, shown
 
-RAW = (
-    RuntimeError,
-    TypeError,
-    AttributeError,
-    IndexError,
-    ValueError,
-)  # what wrong arguments raise in PyTorch
+RAW = (RuntimeError, TypeError, AttributeError, IndexError, ValueError)  # PyTorch's, for wrong arguments
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def call_explained(owner: str) -> Callable[[F], F]:
-    """Decorator for methods of a query and a source: PyTorch's errors become ours about the arguments."""
-    return _explained(owner, _of_call)
+def explained(owner: str, mistake_of: Callable[..., RegardError | None]) -> Callable[[F], F]:
+    """Decorator for methods: PyTorch's errors become what `mistake_of` finds wrong with the arguments."""
 
-
-def preparation_explained(owner: str) -> Callable[[F], F]:
-    """The same for a method of keys, values and a mask."""
-    return _explained(owner, _of_keys)
-
-
-def _explained(owner: str, mistake_of: Callable[..., RegardError | None]) -> Callable[[F], F]:
     def decorate(run: F) -> F:
         @wraps(run)
-        def explained(self: nn.Module, *given: Any, **named: Any) -> Any:
+        def explaining(self: nn.Module, *given: Any, **named: Any) -> Any:
             if torch.compiler.is_compiling():
                 return run(self, *given, **named)
             try:
@@ -49,12 +35,12 @@ def _explained(owner: str, mistake_of: Callable[..., RegardError | None]) -> Cal
                     raise mistake from error
                 raise
 
-        return cast(F, explained)
+        return cast(F, explaining)
 
     return decorate
 
 
-def _of_keys(
+def of_keys(
     owner: str, module: nn.Module, keys: object = None, values: object = None, *_: Any, **__: Any
 ) -> RegardError | None:
     """What is wrong with keys and values that could not be prepared."""
@@ -62,7 +48,7 @@ def _of_keys(
     return _foreign(owner, "keys", keys, module, None) or _foreign(owner, "values", values, module, None)
 
 
-def _of_call(
+def of_call(
     owner: str,
     module: nn.Module,
     query: object = None,
@@ -80,7 +66,7 @@ def _of_call(
     if generator is not None and not isinstance(generator, torch.Generator):
         return ConfigError(
             f"{owner}: `generator` has {shown(generator)}; expected a torch.Generator. "
-            "torch.Generator().manual_seed(…) makes one of a seed."
+            "torch.Generator().manual_seed(…) makes one from a seed."
         )
     return (
         _rows(owner, query, source)

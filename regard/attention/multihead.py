@@ -28,7 +28,7 @@ from regard.attention.fitting import check_axes
 from regard.attention.hidden import projected, silenced
 from regard.attention.history import History
 from regard.attention.mask import Mask
-from regard.attention.mistakes import call_explained, preparation_explained
+from regard.attention.mistakes import explained, of_call, of_keys
 from regard.attention.result import AttentionResult
 from regard.attention.scores.dot import DotScore
 from regard.attention.source import Source
@@ -104,7 +104,7 @@ class MultiHead(nn.Module):
             lay_together(self.W_Q, self.W_K, self.W_V)
         return self
 
-    @preparation_explained("MultiHead")
+    @explained("MultiHead", of_keys)
     def prepare(
         self, keys: Tensor, values: Tensor | None = None, mask: Mask | Tensor | None = None
     ) -> Source:
@@ -117,24 +117,20 @@ class MultiHead(nn.Module):
         if not fit or keys.shape[:-1] != values.shape[:-1]:
             given = ("keys", keys, "... S Dk"), ("values", values, "... S Dv")
             check_shapes("MultiHead", *given, Dk=widths[0], Dv=widths[1])
-        if mask is None and attention.window is None:
-            k, v = self._split(W_K(keys)), self._split(W_V(values))
-            return Source(attention.score.prepare(k), v, Mask())
         mask = Mask.of(mask)
-        harmless: bool | None = None
-        if not mask.is_trivial or attention.window is not None:
-            keys, values, harmless = silenced(mask, keys, values)
+        if mask.is_trivial and attention.window is None:  # nothing is hidden
+            k, v = self._split(W_K(keys)), self._split(W_V(values))
+            return Source(attention.score.prepare(k), v, mask)
+        keys, values, harmless = silenced(mask, keys, values)
         if mask.dense is not None and mask.dense.ndim == keys.ndim:
             mask = replace(mask, dense=mask.dense.unsqueeze(-3))  # (B, 1, T, S): the same for each head
-        if harmless is False:  # NaN or infinity is still visible to some queries (hidden.py)
+        if not harmless:  # NaN or infinity is still visible to some queries (hidden.py)
             k, v = projected(W_K, keys), projected(W_V, values)
             return attention.prepare(self._split(k), self._split(v), mask)
         k, v = self._split(W_K(keys)), self._split(W_V(values))
-        if harmless is None:  # nothing is hidden
-            return attention.prepare(k, v, mask)
         return Source(attention.score.prepare(k), v, mask.fitting("Attention", k)).known(True)
 
-    @call_explained("MultiHead")
+    @explained("MultiHead", of_call)
     def forward(
         self,
         query: Tensor,

@@ -34,6 +34,11 @@ def is_lowered(x: Tensor) -> bool:
     return not x.is_meta and torch.is_autocast_enabled("cpu" if x.is_cpu else x.device.type)
 
 
+def lowered(x: Tensor) -> Tensor:
+    """The tensor in the dtype of autocast's products: autocast does not cache casts of non-parameters."""
+    return x.to(torch.get_autocast_dtype(x.device.type)) if is_lowered(x) else x
+
+
 def no_autocast(x: Tensor) -> AbstractContextManager[object]:
     """A context without autocast: a score rounded to bfloat16 has two digits."""
     if not is_lowered(x):

@@ -51,7 +51,7 @@ def record(
     if not tree.facts.attends:
         raise ConfigError(
             f"record: `model` has no attention inside its {type(model).__name__}; expected one or more. "
-            "Of PyTorch's own layers nn.MultiheadAttention attends, and what contains it."
+            "Of PyTorch's own layers, only nn.MultiheadAttention and those that contain it have attention."
         )
     keep = Keep(
         to=None if to is None else torch.device(to),
@@ -60,7 +60,7 @@ def record(
         queries=whole_numbers("record", "queries", queries),
         gradients=gradients,
     )
-    _check_not_compiled([model])
+    check_not_compiled("record", [model], "whose attention cannot be recorded")
     recording = Recording(tree.facts.own, tree.facts.others, keep=keep)
     recording.trace.unseen.update(unseen.graphs(tree, keep))
     with watched_functions(tree), watching(recording):
@@ -74,17 +74,18 @@ def record(
 def record_any(model: nn.Module) -> Iterator[Trace]:
     """`record` for regard's own models: only Attention; a model without it leaves the trace empty."""
     tree = tree_of(model)
-    _check_not_compiled(tree.modules.values())
+    check_not_compiled("record", tree.modules.values(), "whose attention cannot be recorded")
     with watching(Recording(tree.facts.own)) as recording:
         yield recording.trace
 
 
-def _check_not_compiled(modules: Iterable[nn.Module]) -> None:
+def check_not_compiled(owner: str, modules: Iterable[nn.Module], why: str) -> None:
+    """Raise ConfigError if one of the modules runs a compiled graph."""
     for module in modules:
         if unseen.is_compiled(module):
             raise ConfigError(
-                f"record: `model` has a compiled {type(module).__name__}, which leaves no results; expected "
-                "the modules given to torch.compile. They have the same parameters."
+                f"{owner}: `model` has a compiled {type(module).__name__}, {why}; expected what "
+                "torch.compile was given, which has the same parameters."
             )
 
 
@@ -106,4 +107,4 @@ def _layers(model: nn.Module, layers: Sequence[str] | None) -> tuple[str, ...] |
 def _warning(trace: Trace) -> str:
     path, reason = next(iter(trace.unseen.items()))
     more = f" and {len(trace.unseen) - 1} more" if len(trace.unseen) > 1 else ""
-    return f"record: `model` has attention that left nothing, at {path!r}{more}: {reason}. See trace.unseen."
+    return f"record: `model` has unrecorded attention, at {path!r}{more}: {reason}. See trace.unseen."

@@ -9,7 +9,7 @@ runs when no kernel accepts a call.
 """
 
 import math
-from functools import partial
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -18,8 +18,7 @@ from torch import Tensor
 from regard.attention.dispatch import Call
 from regard.attention.forms import Form
 from regard.attention.hidden import not_finite, without
-from regard.attention.history import History
-from regard.attention.normalizers.base import HistoryNormalizer, StochasticNormalizer
+from regard.attention.normalizers.base import StochasticNormalizer
 from regard.attention.numerics import no_autocast, times, upcast
 from regard.attention.parts import unchanged
 from regard.attention.result import Alignment
@@ -91,19 +90,20 @@ def _scores(call: Call, query: Tensor, targets: Tensor | None, sources: slice | 
         return (form if sources is None else form._replace(keys=form.keys[..., sources, :])).scores()
     keys = without(keys, not_finite(keys)) if call.garbage else keys
     if isinstance(call.score, HistoryScore):
-        return call.score(query, keys, _needed(call.score, call.history))
+        if call.history is None:
+            owner = type(call.score).__name__
+            raise ShapeError(f"{owner} needs `history`; start with History.start(source).")
+        return call.score(query, keys, call.history)
     return call.score(query, keys)
 
 
 def normalize(call: Call, scores: Tensor, generator: torch.Generator | None = None) -> Tensor:
     """Scores (..., T, S) -> weights."""
-    if isinstance(call.normalizer, HistoryNormalizer):
-        return call.normalizer(scores, None, _needed(call.normalizer, call.history))
     plain = call.no_row_is_empty and unchanged(call.normalizer)
+    run: Callable[..., Tensor] = call.normalizer.normalize if plain else call.normalizer
     if isinstance(call.normalizer, StochasticNormalizer):
-        drawn = call.normalizer.normalize if plain else partial(call.normalizer, mask=None)
-        return drawn(scores, generator=generator)
-    return call.normalizer.normalize(scores) if plain else call.normalizer(scores)
+        return run(scores, generator=generator)
+    return run(scores)
 
 
 def mixed(call: Call, alignment: Alignment) -> Tensor:
@@ -140,9 +140,3 @@ def pick(weights: Tensor, values: Tensor) -> Tensor:
     places = chosen.expand(*lead, chosen.shape[-2], values.shape[-1])
     picked = values.expand(*lead, *values.shape[-2:]).gather(-2, places)
     return (weights.gather(-1, chosen) * upcast(picked)).to(values.dtype)
-
-
-def _needed(part: torch.nn.Module, history: History | None) -> History:
-    if history is None:
-        raise ShapeError(f"{type(part).__name__} needs `history`; start with History.start(source).")
-    return history

@@ -55,14 +55,13 @@ class AttentionResult:
     inputs alive; read it before they are changed in place.
     """
 
-    __slots__ = ("_align", "_alignment", "_log_probability", "_numbers", "_rows", "_top", "context", "kernel")
+    __slots__ = ("_align", "_alignment", "_log_probability", "_numbers", "_top", "context", "kernel")
 
     def __init__(
         self,
         context: Tensor,
         *,
         kernel: str,
-        rows: int,
         align: Callable[[Tensor | None], Alignment],
         alignment: Alignment | None = None,
         log_probability: Callable[[Alignment], Tensor] | None = None,
@@ -71,7 +70,6 @@ class AttentionResult:
     ) -> None:
         self.context = context  # (..., T, Dv)
         self.kernel = kernel  # "reference" or the fused kernel that ran
-        self._rows = rows
         self._align = align
         self._alignment = alignment
         self._log_probability = log_probability
@@ -83,7 +81,6 @@ class AttentionResult:
         return AttentionResult(
             context,
             kernel=self.kernel,
-            rows=self.T,
             align=self._align,
             alignment=self._alignment,
             log_probability=self._log_probability,
@@ -98,7 +95,7 @@ class AttentionResult:
     @property
     def T(self) -> int:
         """The number of queries."""
-        return self._rows
+        return self.context.shape[-2]
 
     @property
     def has_weights(self) -> bool:
@@ -119,7 +116,7 @@ class AttentionResult:
     def log_probability(self) -> Tensor:
         """(..., T) log-probability of a hard normalizer's choice; REINFORCE uses its gradient."""
         if self._log_probability is None:
-            raise ConfigError("AttentionResult: `log_probability` needs a normalizer that chooses: Hard.")
+            raise ConfigError("AttentionResult: `log_probability` needs a hard normalizer, such as Hard.")
         return self._log_probability(self._full())
 
     def rows(self, targets: Tensor) -> Tensor:
@@ -135,9 +132,7 @@ class AttentionResult:
         targets, T = targets.long(), self.T
         if not torch.compiler.is_compiling():
             for outside in targets[(targets < -T) | (targets >= T)].tolist():
-                raise ShapeError(
-                    f"AttentionResult.rows: `targets` has {outside}; expected positions of {T} queries."
-                )
+                raise ShapeError(f"AttentionResult.rows: `targets` has {outside}; expected {-T} to {T - 1}.")
         targets = torch.where(targets < 0, targets + T, targets)  # -1 is the last, as in indexing
         return self._some(targets.to(self.context.device))
 
@@ -211,15 +206,13 @@ class AttentionResult:
 def looked_at(context: Tensor, kernel: str, scores: Tensor, weights: Tensor) -> AttentionResult:
     """A result with known scores and weights."""
     alignment = Alignment(scores, weights)
-    return AttentionResult(
-        context, kernel=kernel, rows=weights.shape[-2], align=lambda _: alignment, alignment=alignment
-    )
+    return AttentionResult(context, kernel=kernel, align=lambda _: alignment, alignment=alignment)
 
 
 def _largest(weights: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """(..., T, S) -> the k largest of each row, and their positions (..., T, k)."""
     S = weights.shape[-1]
     if k > S:
-        raise ConfigError(f"AttentionResult.top: `k` has {k}; expected at most {S}, the source positions.")
+        raise ConfigError(f"AttentionResult.top: `k` has {k}; expected at most {S}, the source's length.")
     best = weights.topk(k, dim=-1)
     return best.values, best.indices

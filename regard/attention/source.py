@@ -218,7 +218,7 @@ class Source:
                 )
         if None not in (self.mask.window, other.mask.window) and self.mask.window != other.mask.window:
             raise MaskError(
-                f"Source.append: `window` has {self.mask.window} and {other.mask.window}; expected one."
+                f"Source.append: `window` has {self.mask.window} and {other.mask.window}; expected the same."
             )
         causal = self.mask.causal or other.mask.causal
         window = self.mask.window or other.mask.window
@@ -269,7 +269,7 @@ def chosen(owner: str, x: Tensor, rows: Tensor) -> Tensor:
         return x.index_select(0, rows)
     except IndexError as error:  # on a CPU; a GPU raises its own error, later
         raise ShapeError(
-            f"{owner}: `rows` has {rows.tolist()}; expected rows of a batch of {x.shape[0]}."
+            f"{owner}: `rows` has {rows.tolist()}; expected row numbers below {x.shape[0]}."
         ) from error
 
 

@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from regard.attention.display import html_of
 from regard.attention.keep import Keep
 from regard.attention.result import AttentionResult
-from regard.attention.steps import joined
-from regard.attention.summary import Summary, summarized
+from regard.attention.summary import Summary, joined, summarized
 from regard.errors import ConfigError
 
 X = TypeVar("X")
@@ -135,7 +134,6 @@ class Recording(Watcher):
             self.later = self.trace.later
 
     def add(self, path: str, result: AttentionResult) -> None:
-        """Keep the result of one call, or the chosen part of it."""
         if self.keep.wants(path):
             self.left.add(path)
             self.trace.results.setdefault(path, []).append(self.keep.chosen(result))

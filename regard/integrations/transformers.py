@@ -96,14 +96,20 @@ class Mechanism:
         scaling: float | None,
         causal: bool,
     ) -> AttentionResult:
+        T, S = query.shape[-2], key.shape[-2]
         if bias is not None and self.is_plain and not torch.compiler.is_compiling():
-            return _plain_with_bias(query, key, value, mask, bias, dropout, scaling)
+            # PyTorch's kernel with the bias as its mask; weights on demand
+            dense = mask.to_dense(T, S, ndim=query.ndim, device=query.device)
+            added = (bias if dense is None else torch.where(dense, bias, -torch.inf)).to(query.dtype)
+            context = F.scaled_dot_product_attention(query, key, value, added, dropout, scale=scaling)
+            seen = Seen(query, key, None, scaling, mask, (Bias(bias),), dropout)
+            return RecordedResult(seen, context, "sdpa")
         score = DotScore(scaling) if self.score is None else self.score
         window = self.window
         if isinstance(window, tuple):
             mask, window = mask & Mask(window=window), None
         if causal and (mask.window is not None or window is not None):
-            mask = mask.at(_first_position(mask, query.shape[-2], key.shape[-2]))
+            mask = mask.at(_first_position(mask, T, S))
         attention = Attention(
             score if bias is None else _Biased(score, bias),
             normalizer=self.normalizer,
@@ -132,25 +138,6 @@ class _Biased(Score):
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         return self.score(query, keys) + self.bias
-
-
-def _plain_with_bias(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Mask,
-    bias: Tensor,
-    dropout: float,
-    scaling: float | None,
-) -> AttentionResult:
-    """PyTorch's kernel with the bias as its mask; weights on demand."""
-    dense = mask.to_dense(query.shape[-2], key.shape[-2], ndim=query.ndim, device=query.device)
-    added = bias if dense is None else torch.where(dense, bias, -torch.inf)
-    context = F.scaled_dot_product_attention(
-        query, key, value, attn_mask=added.to(query.dtype), dropout_p=dropout, scale=scaling
-    )
-    seen = Seen(query, key, None, scaling, mask, (Bias(bias),), dropout)
-    return RecordedResult(seen, context, "sdpa")
 
 
 def _mask_of(mask: Tensor | None, causal: bool) -> tuple[Mask, Tensor | None]:
@@ -190,7 +177,7 @@ def register(
         if found is not None and next(found.parameters(), None) is not None:
             raise ConfigError(
                 f"register: `{part}` has parameters, in {type(found).__name__}; expected none, since all "
-                "layers share it. An architecture of its own can have a regard.MultiHead in each layer."
+                "layers share it. To learn them, write an architecture with a regard.MultiHead in each layer."
             )
     AttentionInterface.register(name, Mechanism(name, score, normalizer, window))
     AttentionMaskInterface.register(name, sdpa_mask)
@@ -221,7 +208,7 @@ def trace_text(
     if target is not None and not translates:
         raise ConfigError(
             f"trace_text: `target` has {target!r}; expected None, since {type(model).__name__} has no "
-            "decoder of its own."
+            "separate decoder."
         )
     written: Tensor | None = None
     with torch.no_grad(), record(model, **options) as trace:

@@ -101,8 +101,7 @@ class SqueezeNet(nn.Module):
 
     features: ClassVar[int] = 512
 
-    def __init__(self, *, side: int = 227, classes: bool = False) -> None:
-        """With `classes`, keep the last layer, the classifier of a thousand classes."""
+    def __init__(self, *, side: int = 227) -> None:
         super().__init__()
         check_whole("SqueezeNet", least=32, side=side)
         self.side = side
@@ -112,7 +111,6 @@ class SqueezeNet(nn.Module):
             fires[f"fire{number}"] = Fire(inputs, squeeze, expand)
             inputs = 2 * expand
         self.fires = nn.ModuleDict(fires)
-        self.last = nn.Conv2d(inputs, 1000, 1) if classes else None
         self.register_buffer("mean", torch.tensor(MEAN)[:, None, None], persistent=False)
 
     def load_original(self, arrays: Mapping[str, Tensor]) -> None:
@@ -121,21 +119,19 @@ class SqueezeNet(nn.Module):
         for number in FIRES:
             for part, name in PARTS.items():
                 names[f"fires.fire{number}.{part}"] = f"fire{number}/{name}"
-        if self.last is not None:
-            names["last"] = "conv_final"
         for here, original in names.items():
             module = cast(nn.Conv2d, self.get_submodule(here))
             for kind in ("weight", "bias"):
                 own, key = cast(Tensor, getattr(module, kind)), f"{original}.{kind}"
                 if key not in arrays or arrays[key].shape != own.shape:
-                    had = f"shape {tuple(arrays[key].shape)}" if key in arrays else "no such array"
+                    had = f"has shape {tuple(arrays[key].shape)}" if key in arrays else "is missing"
                     raise DataError(
-                        f"SqueezeNet: {key!r} has {had}; expected shape {tuple(own.shape)}, version 1.0."
+                        f"SqueezeNet: {key!r} {had}; expected shape {tuple(own.shape)}, as in version 1.0."
                     )
                 own.data.copy_(arrays[key])
 
-    def grid(self, pictures: Tensor) -> Tensor:
-        """(B, H, W, 3) -> (B, 512, h, w)."""
+    def forward(self, pictures: Tensor) -> Tensor:
+        """The grid as annotations, scaled to about 1 so that a decoder learns at usual rates."""
         check_shapes("SqueezeNet", ("pictures", pictures, "B H W C"), C=3)
         x = pictures.permute(0, 3, 1, 2).to(self.conv1.weight.dtype)
         if x.shape[-2:] != (self.side, self.side):
@@ -145,32 +141,26 @@ class SqueezeNet(nn.Module):
             if number in POOLED:
                 x = F.max_pool2d(x, 3, stride=2, ceil_mode=True)
             x = self.fires[f"fire{number}"](x)
-        return x
-
-    def forward(self, pictures: Tensor) -> Tensor:
-        """The grid as annotations, scaled to about 1 so that a decoder learns at usual rates."""
-        return annotations(self.grid(pictures)) / LOUD
-
-    def classify(self, pictures: Tensor) -> Tensor:
-        """(B, H, W, 3) -> (B, 1000) scores of the ImageNet classes."""
-        if self.last is None:
-            raise ConfigError("SqueezeNet: `classes` is false; expected true, so that it has its last layer.")
-        return torch.relu(self.last(self.grid(pictures))).mean((2, 3))
+        return annotations(x) / LOUD
 
 
 class TorchvisionGrid(nn.Module):
     """A torchvision network without its head: (B, H, W, 3) bytes, red first -> (B, L, D).
 
     Supports networks with their convolutions in `features` (VGG, DenseNet, MobileNet, EfficientNet, …) and
-    residual networks, which end in `avgpool` and `fc`. A final pooling layer is left out: VGG then has the
-    14 × 14 places of Xu et al. (2015).
+    residual networks, which end in `avgpool` and `fc`. A final pooling layer is left out: from
+    pictures of `side` pixels VGG then makes the 14 × 14 places of Xu et al. (2015).
     """
 
-    def __init__(self, network: nn.Module, *, side: int = 224) -> None:
+    side: ClassVar[int] = 224
+
+    def __init__(self, network: nn.Module) -> None:
         super().__init__()
         children = dict(network.named_children())
         if "features" in children:
-            self.body = _without_pooling(children["features"])
+            self.body = children["features"]
+            if isinstance(self.body, nn.Sequential) and isinstance(self.body[-1], nn.MaxPool2d):
+                self.body = self.body[:-1]
         elif list(children)[-2:] == ["avgpool", "fc"]:
             self.body = nn.Sequential(*list(children.values())[:-2])
         else:
@@ -179,7 +169,6 @@ class TorchvisionGrid(nn.Module):
                 f"TorchvisionGrid: `network` has type {kind}; expected one with `features`, or with "
                 "`avgpool` and `fc` at its end."
             )
-        self.side = side
         self.register_buffer("mean", torch.tensor([0.485, 0.456, 0.406])[:, None, None], persistent=False)
         self.register_buffer(
             "deviation", torch.tensor([0.229, 0.224, 0.225])[:, None, None], persistent=False
@@ -190,10 +179,3 @@ class TorchvisionGrid(nn.Module):
         x = pictures.permute(0, 3, 1, 2).float() / 255
         x = F.interpolate(x, (self.side, self.side), mode="bilinear", antialias=True)
         return annotations(self.body((x - cast(Tensor, self.mean)) / cast(Tensor, self.deviation)))
-
-
-def _without_pooling(features: nn.Module) -> nn.Module:
-    layers = list(features.children())
-    if isinstance(features, nn.Sequential) and layers and isinstance(layers[-1], nn.MaxPool2d):
-        return features[:-1]
-    return features

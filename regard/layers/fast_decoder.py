@@ -26,6 +26,7 @@ from regard.attention.compose import Attention
 from regard.attention.mask import Mask
 from regard.attention.multihead import MultiHead
 from regard.attention.normalizers.softmax import Softmax
+from regard.attention.numerics import lowered
 from regard.attention.parts import foreign, named
 from regard.attention.scores.dot import DotScore
 from regard.attention.source import Source
@@ -50,34 +51,23 @@ PRINTED = (  # the parts that a step calls, in the decoder of the paper
 )
 
 
-class _Watched(NamedTuple):
-    """The attentions and hooks to check for listeners."""
-
-    attentions: tuple[Attention, ...]
-    hooks: tuple[Mapping[int, Any], ...]  # of all parts; all were empty when the weights were gathered
-
-    @staticmethod
-    def of(call: "Steps") -> "_Watched":
-        hooks = (
-            hooks
-            for part in [*_parts(call.decoder), call.readout]
-            for hooks in (part._forward_hooks, part._forward_pre_hooks)
-        )
-        return _Watched(tuple(_attentions(call.decoder)), tuple(hooks))
-
-    def listening(self) -> bool:
-        return any(self.hooks) or any(is_recorded(each) for each in self.attentions)
-
-
 class Stepper(NamedTuple):
     """The decoder's weights: flat, for a step in PyTorch operations, or packed, for a step in one call."""
 
     weights: DecoderWeights | PackedDecoder
-    watched: _Watched
+    attentions: tuple[Attention, ...]
+    hooks: tuple[Mapping[int, Any], ...]  # of all parts; all were empty when the weights were gathered
+
+    @staticmethod
+    def of(call: "Steps", weights: DecoderWeights | PackedDecoder) -> "Stepper":
+        """The stepper, with what tells whether somebody listens."""
+        parts = [*_parts(call.decoder), call.readout]
+        hooks = (hooks for part in parts for hooks in (part._forward_hooks, part._forward_pre_hooks))
+        return Stepper(weights, tuple(_attentions(call.decoder)), tuple(hooks))
 
     def listening(self) -> bool:
         """Whether an attention is recorded or a part has a hook, so that the modules must run."""
-        return self.watched.listening()
+        return any(self.hooks) or any(is_recorded(each) for each in self.attentions)
 
     def step(self, x: Tensor, sources: Sequence[Source], caches: Caches) -> tuple[Tensor, Caches]:
         """(R, dim) words -> (R, V) log-probabilities of the next, and the caches one position longer."""
@@ -186,7 +176,7 @@ class FastDecoder:
         return None
 
     def run(self, call: Steps) -> Stepper:
-        return Stepper(_weights(call), _Watched.of(call))
+        return Stepper.of(call, _weights(call))
 
 
 class CompiledDecoder:
@@ -203,7 +193,7 @@ class CompiledDecoder:
     def run(self, call: Steps) -> Stepper:
         weights = (x for part in (call.decoder, call.readout) for x in part.parameters())
         packed = decoder_cpu.packed(call.decoder, weights, lambda loops: PackedDecoder(_weights(call), loops))
-        return Stepper(packed, _Watched.of(call))
+        return Stepper.of(call, packed)
 
 
 FAST_DECODER = FastDecoder()
@@ -220,19 +210,13 @@ def gather(
     return None if path is None else path.run(call)
 
 
-def _layers(decoder: Decoder) -> list[DecoderLayer]:
-    return [layer for layer in decoder.layers if isinstance(layer, DecoderLayer)]
-
-
 def _parts(decoder: Decoder) -> list[nn.Module]:
     return [part for part in decoder.modules() if type(part) not in (Decoder, DecoderLayer)]
 
 
 def _attentions(decoder: Decoder) -> list[Attention]:
     return [
-        heads.attention
-        for layer in _layers(decoder)
-        for heads in (layer.self_attention, layer.source_attention)
+        heads.attention for layer in decoder.stack for heads in (layer.self_attention, layer.source_attention)
     ]
 
 
@@ -245,7 +229,7 @@ def _is_dense(source: Source) -> bool:
 
 
 def _weights(call: Steps) -> DecoderWeights:
-    layers, last = _layers(call.decoder), call.decoder.norm
+    layers, last = call.decoder.stack, call.decoder.norm
     return DecoderWeights(
         tuple(_flat(layer) for layer in layers),
         layers[0].self_attention.heads,
@@ -282,19 +266,12 @@ def _scale(heads: MultiHead) -> float:
 def _concatenated(*parts: nn.Linear) -> Affine:
     """Several layers with one input, concatenated into a single product."""
     biases: list[Tensor] = [part.bias for part in parts if part.bias is not None]
-    return _cast(torch.cat([part.weight for part in parts]), torch.cat(biases) if biases else None)
+    bias = lowered(torch.cat(biases)) if biases else None
+    return lowered(torch.cat([part.weight for part in parts])), bias
 
 
 def _affine(linear: nn.Linear) -> Affine:
-    return _cast(linear.weight, linear.bias)
-
-
-def _cast(weight: Tensor, bias: Tensor | None) -> Affine:
-    """Cast once what autocast would cast at every step."""
-    if not (weight.is_cuda and torch.is_autocast_enabled("cuda")):
-        return weight, bias
-    dtype = torch.get_autocast_dtype("cuda")
-    return weight.to(dtype), None if bias is None else bias.to(dtype)
+    return lowered(linear.weight), None if linear.bias is None else lowered(linear.bias)
 
 
 def _norm(norm: nn.Module) -> Norm:

@@ -21,7 +21,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regard.attention.numerics import upcast
+from regard.attention.numerics import lowered, upcast
 from regard.errors import ConfigError
 from regard.kernels.decoder.decoder_cpu import Affine
 from regard.kernels.decoder.few_rows import Product, products
@@ -123,7 +123,7 @@ class LSTMDecoder(nn.Module):
         def make() -> list[Affine]:
             [(W, U, b), *others] = map(_weights, self.layers)
             each = [(W[:, self.inputs :], U, None), *others]
-            joined = [(_as_multiplied(torch.cat([W, U], 1)), b) for W, U, b in each]
+            joined = [(lowered(torch.cat([W, U], 1)), b) for W, U, b in each]
             return [(W[:, : self.inputs], b), *joined]
 
         return products(self, make)
@@ -173,9 +173,3 @@ def _weights(layer: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
     assert isinstance(layer, nn.LSTM)
     [[W, U, b, more]] = layer.all_weights
     return W, U, b + more
-
-
-def _as_multiplied(matrix: Tensor) -> Tensor:
-    """The matrix in autocast's dtype: autocast does not cache casts of non-parameters."""
-    device = matrix.device.type
-    return matrix.to(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else matrix

@@ -37,7 +37,6 @@ from torch import Tensor, nn
 from regard.attention import paths
 from regard.attention.compose import Attention
 from regard.attention.mask import Mask
-from regard.attention.paths import Explanation
 from regard.attention.scores.additive import AdditiveScore, NewestScore
 from regard.attention.source import Source
 from regard.errors import ConfigError, ShapeError, check_shapes, check_whole
@@ -51,11 +50,6 @@ class Tape(NamedTuple):
 
     source: Source  # keys W_h h_i, values [h_i; c_i]
     asked: Tensor  # (B, 1, n) W_h̃ h̃_{t-1}
-
-    @property
-    def hidden(self) -> Tensor:
-        """(B, S, n) the hidden tape H, including slot 0, which is zero, unless the span has dropped it."""
-        return self.source.values.chunk(2, -1)[0]
 
     def select(self, rows: Tensor) -> "Tape":
         """Keep these rows of the batch, in this order."""
@@ -77,7 +71,7 @@ class LSTMNCell(nn.Module):
     ) -> None:
         super().__init__()
         if span is not None and span < 1:
-            raise ConfigError(f"LSTMN: `span` has {span}; expected 1 or more slots, or none for all.")
+            raise ConfigError(f"LSTMN: `span` has {span}; expected 1 or more slots, or None for all.")
         if kernel not in KERNELS:
             raise ConfigError(f"LSTMN: `kernel` has {kernel!r}; expected one of {', '.join(KERNELS)}.")
         self.inputs, self.hidden, self.span, self.summary, self.kernel = inputs, hidden, span, summary, kernel
@@ -108,10 +102,6 @@ class LSTMNCell(nn.Module):
             h, c, tape = self.step(projected[:, t : t + 1], tape)
             slots.append(torch.cat([h, c], -1))
         return torch.cat(slots, 1)
-
-    def explain(self, inputs: Tensor) -> Explanation:
-        """(B, T, m) -> whether such a sequence runs as one operation, and if not, why."""
-        return paths.explain("lstmn", self._recurrence(self.project(inputs)), self.kernel)
 
     def _recurrence(self, projected: Tensor) -> Recurrence:
         own = f"{type(self).__name__} has a step of its own, this kernel computes LSTMNCell's"

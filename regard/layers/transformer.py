@@ -255,21 +255,22 @@ class Decoder(nn.Module):
         self.layers, self.norm = nn.ModuleList(layers), norm
 
     @property
-    def _own(self) -> Sequence[DecoderLayer]:
-        return cast("Sequence[DecoderLayer]", self.layers)  # ModuleList has no element type
+    def stack(self) -> Sequence[DecoderLayer]:
+        """The layers with their type, which a ModuleList does not have."""
+        return cast("Sequence[DecoderLayer]", self.layers)
 
     def prepare(self, annotations: Tensor, mask: Mask) -> tuple[Source, ...]:
         """(B, S, dim) the encoder's output -> the keys and values of each layer, projected once."""
-        return tuple(layer.source_attention.prepare(annotations, mask=mask) for layer in self._own)
+        return tuple(layer.source_attention.prepare(annotations, mask=mask) for layer in self.stack)
 
     def empty(self, annotations: Tensor, mask: Mask) -> tuple[Cache, ...]:
         """The caches of each layer before the first position; `mask` is that of the self-attention."""
         nothing = annotations[:, :0]
-        return tuple(Cache.of(layer.self_attention.prepare(nothing), mask) for layer in self._own)
+        return tuple(Cache.of(layer.self_attention.prepare(nothing), mask) for layer in self.stack)
 
     def nowhere(self, sources: Sequence[Source], caches: Sequence[Cache]) -> tuple[Looked, ...]:
         """The empty histories of each layer, before the first position."""
-        layers = zip(self._own, sources, caches, strict=True)
+        layers = zip(self.stack, sources, caches, strict=True)
         return tuple(layer.nowhere(source, cache) for layer, source, cache in layers)
 
     def forward(
@@ -285,7 +286,7 @@ class Decoder(nn.Module):
     ) -> tuple[Tensor, tuple[Cache, ...], tuple[Looked, ...]]:
         """(B, 1, dim) -> (B, 1, dim), the caches one position longer, and the new histories."""
         grown, further = [], []
-        for layer, source, cache, before in zip(self._own, sources, caches, looked, strict=True):
+        for layer, source, cache, before in zip(self.stack, sources, caches, looked, strict=True):
             x, cache, after = layer.step(x, source, cache, before)
             grown.append(cache)
             further.append(after)

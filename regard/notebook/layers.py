@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.result import AttentionResult
-from regard.attention.steps import joined
+from regard.attention.summary import joined
 from regard.errors import ConfigError, ShapeError
 
 NUMBERS = 2**24  # weights computed at a time
@@ -28,7 +28,6 @@ class Layer:
     T: int
     S: int
     batch: int
-    examples: int
     source: AttentionResult | Tensor  # a Tensor: all steps of a generation as one alignment
 
     def rows(self, first: int, stop: int) -> Tensor:
@@ -76,7 +75,7 @@ def _layer(path: str, calls: Sequence[AttentionResult], batch: int, call: int | 
         number = 0 if call is None else call
         if not -len(calls) <= number < len(calls):
             raise ConfigError(
-                f"view: `call` has {number}; expected below {len(calls)}, the calls of {path!r}."
+                f"view: `call` has {number}; expected below {len(calls)}, the number of calls of {path!r}."
             )
         source = calls[number]
         T = source.T
@@ -84,8 +83,10 @@ def _layer(path: str, calls: Sequence[AttentionResult], batch: int, call: int | 
             one = source.rows(torch.arange(min(1, T)))
     examples, heads, _, S = _by_head(one).shape
     if not -examples <= batch < examples:
-        raise ConfigError(f"view: `batch` has {batch}; expected below {examples}, the examples of {path!r}.")
-    return Layer(path, heads, T, S, batch % examples, examples, source)
+        raise ConfigError(
+            f"view: `batch` has {batch}; expected below {examples}, the number of examples of {path!r}."
+        )
+    return Layer(path, heads, T, S, batch % examples, source)
 
 
 def is_generation(calls: Sequence[AttentionResult]) -> bool:
@@ -148,7 +149,7 @@ class Texts:
             if words is not None and not any(_fits(words, size) for size in sizes):
                 known = ", ".join(map(str, sizes))
                 raise ShapeError(
-                    f"view: `{name}` has {len(words)} tokens; expected as many as an axis has: {known}."
+                    f"view: `{name}` has {len(words)} tokens; expected one per position of an axis: {known}."
                 )
 
 

@@ -12,9 +12,10 @@ from regard.attention.result import AttentionResult
 from regard.errors import ConfigError
 from regard.integrations.transformers import TracedText
 from regard.notebook.layers import Group, Layer, Texts, groups_of, layers_of, texts_of
-from regard.notebook.page import render_page, trace_data
 from regard.notebook.tiles import Tile, pool, tiles_of
 from regard.systems.drawable import FRAME, Drawable
+from regard.web.bundle import VIEWS, as_json, bundle
+from regard.web.document import document
 
 if TYPE_CHECKING:
     from regard.notebook.widget import TraceWidget
@@ -27,8 +28,6 @@ A_HEAD = 140  # bytes beside the weights of one head
 
 class View(Drawable):
     """The attention of a model; notebooks display it, and there are `.save(path)`, `.open()`, `.widget()`."""
-
-    title = "Attention"
 
     def __init__(self, layers: Sequence[Layer], texts: Texts, *, limit: int = LIMIT) -> None:
         texts.check(layers)
@@ -52,12 +51,44 @@ class View(Drawable):
 
     @cached_property
     def data(self) -> dict[str, Any]:
-        """What the page draws, as JSON."""
-        return trace_data(self.groups, self.tiles, self.texts)
+        """What `views/trace.js` draws, as JSON."""
+        words: list[list[str]] = []
+
+        def number(found: list[str] | None) -> int:
+            if found is None:
+                return -1
+            if found not in words:
+                words.append(found)
+            return words.index(found)
+
+        shown = []
+        for group in self.groups:
+            layers = []
+            for layer, name in zip(group.layers, group.names, strict=True):
+                rows, columns = (number(found) for found in self.texts.of(layer))
+                heads = [tile.encoded() for tile in self.tiles[layer.path]]
+                about = {"name": name, "path": layer.path, "shape": [layer.T, layer.S]}
+                layers.append(about | {"rows": rows, "columns": columns, "heads": heads})
+            shown.append({"name": group.name, "layers": layers})
+        return {"groups": shown, "texts": words}
 
     def html(self) -> str:
-        """The page as text."""
-        return render_page(self.data, title=self.title, summary=self._summary())
+        """The page as text: self-contained, it makes no requests."""
+        title, summary = escape(self.title), escape(self._summary())
+        return document(
+            title=self.title,
+            style=(VIEWS / "page.css").read_text(encoding="utf-8"),
+            images="data: blob:",
+            body=[
+                "<main>",
+                f'<header><h1>{title}</h1><p class="summary">{summary}</p></header>',
+                '<div class="card"><div id="view"></div></div>',
+                '<noscript><p class="summary">This page needs scripts, which are part of it.</p></noscript>',
+                "</main>",
+                f'<script type="application/json" id="data">{as_json(self.data)}</script>',
+                f"<script>{{\n{bundle('trace_page')}\nviews.trace_page.start(document);\n}}</script>",
+            ],
+        )
 
     def _summary(self) -> str:
         tokens = self.texts.tokens or ()
@@ -159,6 +190,6 @@ def view(
     if not isinstance(trace, Mapping):
         raise ConfigError(
             f"view: `trace` has a {type(trace).__name__}; expected what `record(model)` gives, what "
-            "`trace_text` returns, or the result of an attention. Weights alone: regard.show."
+            "`trace_text` returns, or the result of an attention. To draw weights alone, use regard.show."
         )
     return View(layers_of(trace, batch, call), texts_of(tokens, target_tokens), limit=limit)

@@ -201,7 +201,7 @@ def test_rows_that_are_not_there_are_refused_and_not_others(position):
     result = attention(QUERY, attention.prepare(KEYS, mask=Mask(causal=True)))
     with pytest.raises(
         ShapeError,
-        match=rf"^AttentionResult\.rows: `targets` has {position}; expected positions of 3 queries\.$",
+        match=rf"^AttentionResult\.rows: `targets` has {position}; expected -3 to 2\.$",
     ):
         result.rows(torch.tensor([0, position]))
 

@@ -113,7 +113,7 @@ def test_a_state_without_its_time_axis_is_refused_with_the_remedy(rows, kernel):
     keys, state = torch.randn(3, 5, 8), torch.randn(rows, 8)
     remedy = re.escape(
         f"`query` has shape ({rows}, 8); expected (3, T, Dq), as many axes as the source. "
-        "`query[..., None, :]` is one query for each row, `query[None]` queries that all rows share."
+        "`query[..., None, :]` is one query for each row; `query[None]` are queries that all rows share."
     )
     for asked, source in ((attention, attention.prepare(keys)), (heads, heads.prepare(keys))):
         owner = type(asked).__name__
@@ -144,7 +144,7 @@ def test_lengths_of_keys_with_fewer_axes_than_the_query_are_refused():
     source = attention.prepare(torch.randn(2, 5, 8), mask=Mask(lengths=torch.tensor([5, 3])))
     text = re.escape(
         "Attention: `query` has shape (2, 2, 4, 8), more axes than keys (2, 5, 8), whose rows have 2 "
-        "lengths; expected as many. Heads that share keys are an axis of size 1."
+        "lengths; expected as many axes. Give keys that heads share an axis of size 1."
     )
     with pytest.raises(MaskError, match=f"^{text}$"):
         attention(torch.randn(2, 2, 4, 8), source)
@@ -153,7 +153,8 @@ def test_lengths_of_keys_with_fewer_axes_than_the_query_are_refused():
 def test_parts_with_different_windows_do_not_join():
     attention, keys = Attention(DotScore()), torch.randn(2, 3, 8)
     left, right = (attention.prepare(keys, mask=Mask(window=(side, 0))) for side in (1, 2))
-    with pytest.raises(MaskError, match=r"Source.append: `window` has \(1, 0\) and \(2, 0\); expected one"):
+    text = r"^Source\.append: `window` has \(1, 0\) and \(2, 0\); expected the same\.$"
+    with pytest.raises(MaskError, match=text):
         left.append(right)
 
 

@@ -173,7 +173,7 @@ def test_heads_hand_out_the_log_probability_of_each_head():
 def test_soft_attention_has_no_log_probability(normalizer):
     attention = Attention(DotScore(), normalizer=normalizer)
     result = attention(torch.randn(3, 5), attention.prepare(torch.randn(7, 5)))
-    text = r"^AttentionResult: `log_probability` needs a normalizer that chooses: Hard\.$"
+    text = r"^AttentionResult: `log_probability` needs a hard normalizer, such as Hard\.$"
     with pytest.raises(ConfigError, match=text):
         result.log_probability  # noqa: B018
 

@@ -30,7 +30,7 @@ from regard import (
 from regard.attention.config import build_part
 from regard.attention.memory.addressing import content_weights, shift
 from regard.attention.memory.cells import read, write
-from regard.attention.normalizers.base import HistoryNormalizer, Normalizer, StochasticNormalizer
+from regard.attention.normalizers.base import Normalizer, StochasticNormalizer
 from regard.attention.parts import Sizes
 from regard.attention.scores.base import HistoryScore, Score
 from regard.attention.windows.base import Window
@@ -154,9 +154,6 @@ MISSING = {
     ),
     "Mine defines no normalize(scores).": lambda: type("Mine", (Normalizer,), {})()(Q),
     "Mine defines no normalize(scores, generator).": lambda: type("Mine", (StochasticNormalizer,), {})()(Q),
-    "Mine defines no normalize(scores, history).": lambda: type("Mine", (HistoryNormalizer,), {})()(
-        Q, None, HISTORY
-    ),
     "Mine defines no forward(query, mask, positions).": lambda: type("Mine", (Window,), {})()(Q, K, K),
 }
 
@@ -202,18 +199,3 @@ def test_checked_shapes_bind_their_letters():
         check_shapes("f", ("a", Q, "... S D"), ("b", K, "... S D"))
     with pytest.raises(ShapeError, match=re.escape("f: `a` has shape (2, 3, 5); expected (T, D).")):
         check_shapes("f", ("a", Q, "T D"))
-
-
-def test_a_history_normalizer_is_given_its_history_or_asks_for_it():
-    """The class has no mechanism of this period; the contract holds all the same."""
-
-    class Stay(HistoryNormalizer):
-        def normalize(self, scores, history):
-            return history.previous.expand_as(scores)
-
-    attention = Attention(DotScore(), normalizer=Stay())
-    source = attention.prepare(K)
-    with pytest.raises(ShapeError, match=r"^Stay needs `history`; start with History\.start\(source\)\.$"):
-        attention(Q, source)
-    result = attention(Q, source, history=History.start(source, at=2))
-    assert torch.equal(result.context, K[:, 2:3].expand(2, 3, 5))

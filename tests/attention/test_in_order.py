@@ -11,11 +11,9 @@ from torch.testing import assert_close
 
 from regard import Attention, CoverageScore, History, LocationAwareScore, Mask, MultiHead, catalog, record
 from regard.attention.in_order import InOrder, in_order
-from regard.attention.normalizers.base import HistoryNormalizer
 from regard.attention.normalizers.hard import Hard
 from regard.attention.parts import Sizes
 from regard.attention.scores.base import HistoryScore
-from regard.attention.scores.dot import DotScore
 from regard.errors import KernelRefused
 
 B, T, S, DIM, HEADS = 2, 4, 6, 6, 2
@@ -284,22 +282,6 @@ def test_only_what_looks_back_goes_in_order(score):
     assert (found is attention) != looks_back
     assert (found.score, found.normalizer, found.dropout) == (attention.score, attention.normalizer, 0.25)
     assert not found.training
-
-
-def test_a_normalizer_that_looks_back_goes_in_order():
-    class Onward(HistoryNormalizer):
-        """All weight on the position behind the last one."""
-
-        def normalize(self, scores, history):
-            here = history.previous.roll(1, -1)
-            first = torch.zeros_like(here)
-            first[..., 0] = 1.0
-            return torch.where(history.cumulative.sum(-1, keepdim=True) > 0, here, first).expand_as(scores)
-
-    attention, (query, keys) = in_order(Attention(DotScore(), normalizer=Onward())), tensors()
-    assert isinstance(attention, InOrder)
-    weights = attention(query, attention.prepare(keys)).weights
-    assert torch.equal(weights, torch.eye(S).double()[:T].expand(B, T, S))
 
 
 def test_kernels_are_refused():

@@ -200,7 +200,7 @@ def test_a_mask_without_positions_takes_the_offset_of_the_other():
 def test_offsets_that_disagree_are_refused(a, b):
     for first, second in ((a, b), (b, a)):
         offsets = f"{first.offset} and {second.offset}"
-        text = rf"^Mask: `offset` has {offsets}; expected one position of the queries\.$"
+        text = rf"^Mask: `offset` has {offsets}; expected the same in both masks\.$"
         with pytest.raises(MaskError, match=text):
             first & second
 

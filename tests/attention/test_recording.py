@@ -138,7 +138,8 @@ def test_a_compiled_model_is_refused_since_it_would_leave_nothing(compiled):
     else:
         model.compile(backend="eager")
     text = (
-        "which leaves no results; expected the modules given to torch.compile. They have the same parameters."
+        "whose attention cannot be recorded; expected what torch.compile was given, which has the same "
+        "parameters."
     )
     with (
         pytest.raises(ConfigError, match=rf"^record: `model` has a compiled \w+, {re.escape(text)}$"),
@@ -158,7 +159,7 @@ def test_a_model_without_attention_is_refused(make):
     net = make()
     text = (
         f"record: `model` has no attention inside its {type(net).__name__}; expected one or more. "
-        "Of PyTorch's own layers nn.MultiheadAttention attends, and what contains it."
+        "Of PyTorch's own layers, only nn.MultiheadAttention and those that contain it have attention."
     )
     with pytest.raises(ConfigError, match=f"^{re.escape(text)}$"), record(net):
         pass

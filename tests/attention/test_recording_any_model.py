@@ -504,6 +504,14 @@ def test_chosen_heads_and_queries_of_our_own_attention():
     assert not part["attention"][0].weights.requires_grad
 
 
+def test_rows_of_a_batch_without_heads_are_not_taken_for_heads():
+    model, q, k = Calls(), torch.randn(2, 3, 4), torch.randn(2, 5, 4)
+    with record(model, heads=[0], queries=[-1]) as trace:
+        out = model(q, k, k)
+    torch.testing.assert_close(trace[""][0].weights, (q @ k.mT / 2).softmax(-1)[:, -1:], **CLOSE)
+    assert torch.equal(trace[""][0].context, out[:, -1:])
+
+
 def test_a_mask_that_layers_share_is_copied_once():
     model, (q, k, v), mask = Calls(), tensors(), torch.rand(5, 7) < 0.7
     with record(model, to="cpu") as trace:

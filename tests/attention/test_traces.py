@@ -10,7 +10,7 @@ from torch import nn
 
 from regard import Attention, ConfigError, DotScore, MultiHead, record
 from regard.attention.record import UnseenWarning
-from regard.attention.summary import HEADER
+from regard.attention.summary import Row
 
 
 def test_the_summary_by_the_formulas():
@@ -28,7 +28,7 @@ def test_the_summary_by_the_formulas():
     expected = (entropy, (weights * apart).sum(-1).mean(), weights[..., 0].mean(), last)
     np.testing.assert_allclose(row[6:], [x.item() for x in expected], rtol=1e-6)
     header, line = str(trace.summary()).splitlines()
-    assert header.split() == list(HEADER)
+    assert header.split() == list(Row._fields)
     assert line.split()[:2] == ["(the", "model)"]
 
 
@@ -109,7 +109,7 @@ def test_gradients_that_were_not_asked_for_or_not_computed_are_refused():
         model(q, k, v)
     with pytest.raises(ConfigError, match=r"expected record\(model, gradients=True\)"):
         _ = without[""][0].weight_gradients
-    with pytest.raises(ConfigError, match="expected a backward pass before the look"):
+    with pytest.raises(ConfigError, match="expected a backward pass before it is read"):
         _ = early[""][0].weight_gradients
 
 

@@ -33,7 +33,7 @@ def test_attention_that_computes_its_weights_itself_is_named_and_only_if_it_ran(
     net, x = Net(), torch.randn(2, 3, 8)
     plain = net(x)
     with (
-        pytest.warns(UnseenWarning, match=r"at 'attention': OwnAttention ran and called no"),
+        pytest.warns(UnseenWarning, match=r"at 'attention': OwnAttention ran without calling"),
         record(net) as trace,
     ):
         assert torch.equal(net(x), plain)

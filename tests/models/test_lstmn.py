@@ -422,7 +422,7 @@ def test_a_step_of_ones_own_is_taken():
 
 def test_what_cannot_be_built_says_so():
     with pytest.raises(
-        ConfigError, match=r"LSTMN: `span` has 0; expected 1 or more slots, or none for all\."
+        ConfigError, match=r"LSTMN: `span` has 0; expected 1 or more slots, or None for all\."
     ):
         LSTMNCell(inputs=3, hidden=4, span=0)
     with pytest.raises(ConfigError, match=r"LSTMN: `layers` has 0; expected 1 or more\."):

@@ -101,7 +101,7 @@ def test_twelve_layers_of_twelve_heads_and_512_tokens_fit_in_two_megabytes():
 
     weights = torch.rand(1, 12, 512, 512).pow(8)
     weights = weights / weights.sum(-1, keepdim=True)
-    layers = [Layer(f"layers.{i}", 12, 512, 512, 0, 1, weights) for i in range(12)]
+    layers = [Layer(f"layers.{i}", 12, 512, 512, 0, weights) for i in range(12)]
     view = View(layers, Texts([f"token{i}" for i in range(512)], None))
     assert len(view._repr_html_().encode()) < 2_000_000
     [group] = view.data["groups"]
@@ -116,7 +116,7 @@ def test_heads_that_compress_well_stay_exact_and_the_largest_are_pooled():
 
     sharp, noisy = torch.eye(256), torch.rand(256, 256)
     weights = torch.stack([sharp, noisy / noisy.sum(-1, keepdim=True)])[None]
-    [[first, second]] = tiles_of([Layer("", 2, 256, 256, 0, 1, weights)], limit=30_000)
+    [[first, second]] = tiles_of([Layer("", 2, 256, 256, 0, weights)], limit=30_000)
     assert first.pool == 1
     assert second.pool > 1
     assert first.size + second.size <= 30_000
@@ -128,7 +128,7 @@ def test_too_many_weights_are_pooled_before_they_are_compressed(monkeypatch):
 
     monkeypatch.setattr(tiles, "MOST", 1000)
     weights = torch.rand(1, 2, 60, 61)
-    [row] = tiles.tiles_of([Layer("", 2, 60, 61, 0, 1, weights)], limit=10**6)
+    [row] = tiles.tiles_of([Layer("", 2, 60, 61, 0, weights)], limit=10**6)
     assert [tile.pool for tile in row] == [4, 4]
     assert row[0].levels.shape == (15, 16)
     np.testing.assert_allclose(row[0].scale, weights[0, 0].max().item(), rtol=1e-6)
@@ -157,14 +157,14 @@ def test_files_of_each_kind(trace, tmp_path, monkeypatch):
 
 def test_wrong_arguments_are_told(trace):
     with pytest.raises(
-        RegardError, match=r"^view: `tokens` has 4 tokens; expected as many as an axis has: 6"
+        RegardError, match=r"^view: `tokens` has 4 tokens; expected one per position of an axis: 6"
     ):
         regard.view(trace, WORDS[:4])
     with pytest.raises(RegardError, match=r"^view: `tokens` has the text 'a b'; expected a list of tokens"):
         regard.view(trace, "a b")
-    with pytest.raises(RegardError, match=r"^view: `batch` has 2; expected below 2, the examples of"):
+    with pytest.raises(RegardError, match=r"^view: `batch` has 2; expected below 2, the number of examples"):
         regard.view(trace, batch=2)
-    with pytest.raises(RegardError, match=r"^view: `call` has 1; expected below 1, the calls of"):
+    with pytest.raises(RegardError, match=r"^view: `call` has 1; expected below 1, the number of calls"):
         regard.view(trace, call=1)
     with pytest.raises(
         RegardError, match=r"^view: `trace` has a Tensor; expected what `record\(model\)` gives"

@@ -6,43 +6,32 @@ Both are functions of scalars, vmapped over the axes as in FlexAttention.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
 
-from regard.attention.foreign.seen import Rows
+from regard.attention.keep import Rows
 
 AXES = 4  # b, h, t, s
 
 
-@dataclass(frozen=True, eq=False)
-class ScoreMod:
-    """A score_mod."""
-
-    mod: Callable[..., Tensor]
-
-    def __call__(self, scores: Tensor, rows: Rows) -> Tensor:
-        return _mapped(self.mod, _indices(scores, rows), scores)
+def modified(scores: Tensor, rows: Rows, mod: Callable[..., Tensor]) -> Tensor:
+    """What a score_mod makes of the scores."""
+    return _mapped(mod, _indices(scores, rows), scores)
 
 
-@dataclass(frozen=True, eq=False)
-class BlockMasked:
-    """A BlockMask: which blocks are visible, and which pairs within them."""
-
-    mask: Any
-
-    def __call__(self, scores: Tensor, rows: Rows) -> Tensor:
-        b, h, t, s = _indices(scores, rows)
-        visible = _mapped(self.mask.mask_mod, (b, h, t, s))
-        blocks = self.mask.to_dense().bool().to(scores.device)  # (B or 1, H or 1, rows, columns)
-        high, wide = self.mask.BLOCK_SIZE
-        whole = blocks.shape[0] == 1, blocks.shape[1] == 1
-        b, h = (torch.zeros_like(x) if one else x for x, one in zip((b, h), whole, strict=True))
-        visible = visible & blocks[b[:, None, None, None], h[:, None, None], (t // high)[:, None], s // wide]
-        return scores.masked_fill(~visible, -torch.inf)
+def block_masked(scores: Tensor, rows: Rows, mask: Any) -> Tensor:
+    """The scores that a BlockMask shows: visible pairs within visible blocks."""
+    b, h, t, s = _indices(scores, rows)
+    visible = _mapped(mask.mask_mod, (b, h, t, s))
+    blocks = mask.to_dense().bool().to(scores.device)  # (B or 1, H or 1, rows, columns)
+    high, wide = mask.BLOCK_SIZE
+    whole = blocks.shape[0] == 1, blocks.shape[1] == 1
+    b, h = (torch.zeros_like(x) if one else x for x, one in zip((b, h), whole, strict=True))
+    visible = visible & blocks[b[:, None, None, None], h[:, None, None], (t // high)[:, None], s // wide]
+    return scores.masked_fill(~visible, -torch.inf)
 
 
 def _indices(scores: Tensor, rows: Rows) -> tuple[Tensor, Tensor, Tensor, Tensor]:

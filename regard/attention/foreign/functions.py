@@ -5,7 +5,7 @@ recorded, a sentence that says why. A reader that fails never breaks the call.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -17,10 +17,10 @@ from regard.attention.foreign.seen import (
     AnySeen,
     Bias,
     RecordedResult,
-    Rows,
     Seen,
     SeenPacked,
 )
+from regard.attention.keep import Rows
 from regard.attention.mask import Mask
 from regard.attention.numerics import is_lowered
 
@@ -90,18 +90,19 @@ def read_flex(
     training: bool = False,
 ) -> Seen:
     """torch.nn.attention.flex_attention.flex_attention, and transformers' function around it."""
-    from regard.attention.foreign.flex import BlockMasked, ScoreMod
+    from regard.attention.foreign.flex import block_masked, modified
 
-    adjusts: list[Adjust] = [] if score_mod is None else [ScoreMod(score_mod)]
+    adjusts: list[Adjust] = [] if score_mod is None else [partial(modified, mod=score_mod)]
     if block_mask is not None:
-        adjusts.append(BlockMasked(block_mask))
+        adjusts.append(partial(block_masked, mask=block_mask))
     return Seen(query, key, value, scale, EVERYTHING, tuple(adjusts), 0.0, lowered_by(query))
 
 
 def read_native_heads(*given: Any) -> SeenPacked:
     """The fast path of nn.MultiheadAttention, for self-attention only."""
     inputs, _, _, width, heads, weight, bias, _, _, mask, _, _, mask_type = given  # by position
-    return _packed(inputs, width, heads, weight, bias, mask, mask_type)
+    weight, bias = (x.detach()[: 2 * width].clone() for x in (weight, bias))
+    return SeenPacked(inputs, weight, bias, heads, mask, mask_type)
 
 
 def read_native_layer(*given: Any) -> SeenPacked:
@@ -109,21 +110,8 @@ def read_native_layer(*given: Any) -> SeenPacked:
     inputs, width, heads, weight, bias, _, _, _, norm_first, eps, *rest = given
     norm = (rest[0].detach().clone(), rest[1].detach().clone(), eps) if norm_first else None
     mask, mask_type = rest[-2:]
-    return _packed(inputs, width, heads, weight, bias, mask, mask_type, norm)
-
-
-def _packed(
-    inputs: Tensor,
-    width: int,
-    heads: int,
-    weight: Tensor,
-    bias: Tensor,
-    hidden: Tensor | None,
-    mask_type: int | None,
-    norm: tuple[Tensor, Tensor, float] | None = None,
-) -> SeenPacked:
-    copies = weight.detach()[: 2 * width].clone(), bias.detach()[: 2 * width].clone()
-    return SeenPacked(inputs, *copies, heads, hidden, mask_type, norm)
+    weight, bias = (x.detach()[: 2 * width].clone() for x in (weight, bias))
+    return SeenPacked(inputs, weight, bias, heads, mask, mask_type, norm)
 
 
 def read_flash(
@@ -145,9 +133,9 @@ def read_flash(
     offset = S - T
     left, right = window_size
     window = None if left < 0 and right < 0 else (S if left < 0 else left, S if right < 0 else right)
-    adjusts: list[Adjust] = [Softcap(softcap)] if softcap else []
+    adjusts: list[Adjust] = [partial(capped, cap=softcap)] if softcap else []
     if alibi_slopes is not None:
-        adjusts.append(Alibi(alibi_slopes, offset))
+        adjusts.append(partial(with_alibi, slopes=alibi_slopes, offset=offset))
     mask = Mask(causal=causal, window=window, offset=offset if causal or window else 0)
     return Seen(query, keys, values, softmax_scale, mask, tuple(adjusts), dropout_p)
 
@@ -186,8 +174,9 @@ def read_flash_varlen(
     if block_table is not None or alibi_slopes is not None:
         return "it was called with paged keys or ALiBi over packed sequences. Unpack the batch, or use sdpa"
     query, keys, values = (x.transpose(-2, -3)[None] for x in (q, k, v))
-    adjusts: list[Adjust] = [Softcap(softcap)] if softcap else []
-    adjusts.append(Packed(cu_seqlens_q, cu_seqlens_k, causal, window_size))
+    adjusts: list[Adjust] = [partial(capped, cap=softcap)] if softcap else []
+    starts = cu_seqlens_q, cu_seqlens_k
+    adjusts.append(partial(in_sequences, starts=starts, causal=causal, window=window_size))
     return Seen(query, keys, values, softmax_scale, EVERYTHING, tuple(adjusts), dropout_p)
 
 
@@ -215,68 +204,44 @@ def read_xformers(
     if isinstance(attn_bias, Tensor):
         adjusts.append(Bias(attn_bias))
     elif attn_bias is not None:
-        adjusts.append(Materialized(attn_bias, (*q.shape[:-1], k.shape[-2])))
+        adjusts.append(partial(materialized, bias=attn_bias, shape=(*q.shape[:-1], k.shape[-2])))
     return Seen(q, k, v, scale, EVERYTHING, tuple(adjusts), p)
 
 
-@dataclass(frozen=True, eq=False)
-class Softcap:
+def capped(scores: Tensor, rows: Rows, cap: float) -> Tensor:
     """c · tanh(score / c)."""
-
-    cap: float
-
-    def __call__(self, scores: Tensor, rows: Rows) -> Tensor:
-        return self.cap * torch.tanh(scores / self.cap)
+    return cap * torch.tanh(scores / cap)
 
 
-@dataclass(frozen=True, eq=False)
-class Alibi:
-    """-slope · |t + offset - s|, with a slope for each head."""
-
-    slopes: Tensor  # (H,) or (B, H)
-    offset: int
-
-    def __call__(self, scores: Tensor, rows: Rows) -> Tensor:
-        t = _targets(scores, rows) + self.offset
-        s = torch.arange(scores.shape[-1], device=scores.device)
-        slopes = self.slopes.to(scores.device)[..., None, None]
-        return scores - rows.cut(slopes * (t[:, None] - s).abs())
+def with_alibi(scores: Tensor, rows: Rows, slopes: Tensor, offset: int) -> Tensor:
+    """-slope · |t + offset - s|, with a slope for each head, (H,) or (B, H)."""
+    t = _targets(scores, rows) + offset
+    s = torch.arange(scores.shape[-1], device=scores.device)
+    slopes = slopes.to(scores.device)[..., None, None]
+    return scores - rows.cut(slopes * (t[:, None] - s).abs())
 
 
-@dataclass(frozen=True, eq=False)
-class Packed:
-    """Hide other sequences; within each sequence apply causality and the window."""
-
-    starts_q: Tensor  # (N + 1,)
-    starts_k: Tensor
-    causal: bool
-    window: tuple[int, int]
-
-    def __call__(self, scores: Tensor, rows: Rows) -> Tensor:
-        t = _targets(scores, rows)
-        s = torch.arange(scores.shape[-1], device=scores.device)
-        starts_q, starts_k = (x.to(scores.device).long() for x in (self.starts_q, self.starts_k))
-        of_t, of_s = (torch.bucketize(x, y[1:], right=True) for x, y in ((t, starts_q), (s, starts_k)))
-        # positions relative to the end of their sequences, where these are aligned
-        ahead = (s - starts_k[of_s + 1]) - (t - starts_q[of_t + 1])[:, None]
-        left, right = self.window
-        visible = of_t[:, None] == of_s
-        visible = visible & (ahead <= 0) if self.causal else visible
-        visible = visible & (ahead >= -left) if left >= 0 else visible
-        visible = visible & (ahead <= right) if right >= 0 else visible
-        return scores.masked_fill(~visible, -torch.inf)
+def in_sequences(
+    scores: Tensor, rows: Rows, starts: tuple[Tensor, Tensor], causal: bool, window: tuple[int, int]
+) -> Tensor:
+    """Hide other sequences; within each apply causality and the window. `starts` (N + 1,) of both sides."""
+    t = _targets(scores, rows)
+    s = torch.arange(scores.shape[-1], device=scores.device)
+    starts_q, starts_k = (x.to(scores.device).long() for x in starts)
+    of_t, of_s = (torch.bucketize(x, y[1:], right=True) for x, y in ((t, starts_q), (s, starts_k)))
+    # positions relative to the end of their sequences, where these are aligned
+    ahead = (s - starts_k[of_s + 1]) - (t - starts_q[of_t + 1])[:, None]
+    left, right = window
+    visible = of_t[:, None] == of_s
+    visible = visible & (ahead <= 0) if causal else visible
+    visible = visible & (ahead >= -left) if left >= 0 else visible
+    visible = visible & (ahead <= right) if right >= 0 else visible
+    return scores.masked_fill(~visible, -torch.inf)
 
 
-@dataclass(frozen=True, eq=False)
-class Materialized:
-    """An attention bias of xformers, materialized on demand."""
-
-    bias: Any
-    shape: tuple[int, ...]  # (..., T, S) of the whole call
-
-    def __call__(self, scores: Tensor, rows: Rows) -> Tensor:
-        bias = self.bias.materialize(self.shape, dtype=scores.dtype, device=scores.device)
-        return scores + rows.cut(bias)
+def materialized(scores: Tensor, rows: Rows, bias: Any, shape: tuple[int, ...]) -> Tensor:
+    """An attention bias of xformers added to the scores, whose `shape` (..., T, S) is of the whole call."""
+    return scores + rows.cut(bias.materialize(shape, dtype=scores.dtype, device=scores.device))
 
 
 def _targets(scores: Tensor, rows: Rows) -> Tensor:

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.attention.dispatch import Call
-from regard.attention.keep import Keep, version_of
+from regard.attention.keep import Keep, Rows, version_of
 from regard.attention.looks import look, unprepared
 from regard.attention.mask import Mask
 from regard.attention.normalizers.softmax import Softmax
@@ -27,27 +27,6 @@ from regard.attention.top_k import largest
 from regard.errors import ConfigError
 
 SOFTMAX = Softmax()
-
-
-@dataclass(frozen=True)
-class Rows:
-    """The requested rows of the scores: positions of queries and indices of heads; None is all."""
-
-    queries: Tensor | None = None  # (R,)
-    heads: Tensor | None = None  # (R,)
-
-    @property
-    def is_all(self) -> bool:
-        """True if all rows are requested."""
-        return self.queries is None and self.heads is None
-
-    def cut(self, x: Tensor) -> Tensor:
-        """Select these rows of a tensor that broadcasts to (..., H, T, S)."""
-        if self.heads is not None and x.ndim > 2 and x.shape[-3] > 1:
-            x = x.index_select(-3, self.heads)
-        if self.queries is not None and x.ndim > 1 and x.shape[-2] > 1:
-            x = x.index_select(-2, self.queries)
-        return x
 
 
 EVERYTHING, ALL_ROWS = Mask(), Rows()
@@ -69,18 +48,9 @@ class Seen:
     rows: Rows = ALL_ROWS  # the kept part of the call
 
     @property
-    def T(self) -> int:
-        """The number of kept queries."""
-        return self.query.shape[-2]
-
-    @property
     def heads(self) -> int:
         """The number of heads; 1 without a head axis."""
         return self.query.shape[-3] if self.query.ndim > 3 else 1
-
-    def projected(self) -> Self:
-        """The call itself, which has query and keys."""
-        return self
 
     def held(self) -> list[Tensor]:
         """The tensors that must not change before the weights are read."""
@@ -119,13 +89,10 @@ class Seen:
         query, keys = self.cast(self.query), self.cast(self.grouped(self.keys))
         return unprepared(query, keys, self.mask, DotScore(self.scale))
 
-    def choose(self, keep: Keep) -> Self:
-        """Cut to the heads and queries to keep, on the device to keep them on."""
-        queries = keep.rows(self.T)
-        H, G = self.heads, self.query.shape[-3] // self.keys.shape[-3] if self.query.ndim > 3 else 1
+    def choose(self, keep: Keep, rows: Rows) -> Self:
+        """Cut to the rows to keep, on the device to keep them on."""
         device = keep.to or self.query.device
-        heads = None if keep.heads is None or H == 1 else keep.index(H, device)
-        rows = Rows(None if queries is None else torch.tensor(queries, device=device), heads)
+        rows = Rows(*(None if x is None else x.to(device) for x in (rows.queries, rows.heads)))
         mask, dense = self.mask, self.mask.dense
         if dense is not None:
             mask = replace(mask, dense=keep.moved_mask(dense))
@@ -134,13 +101,14 @@ class Seen:
         )
 
         def of_heads(x: Tensor) -> Tensor:
-            if heads is None or x.shape[-3] == 1:
+            if rows.heads is None or x.shape[-3] == 1:
                 return x
-            return x.index_select(-3, (heads // G).to(x.device))
+            group = self.heads // x.shape[-3]
+            return x.index_select(-3, (rows.heads // group).to(x.device))
 
         return replace(
             self,
-            query=keep.moved(keep.cut(self.query, queries, heads=True)),
+            query=keep.moved(rows.cut(self.query)),
             keys=keep.moved(of_heads(self.keys)),
             values=None if self.values is None else keep.moved(of_heads(self.values)),
             mask=mask,
@@ -185,20 +153,14 @@ class SeenScores:
     dropout: float = 0.0
 
     @property
-    def T(self) -> int:
-        """The number of kept queries."""
-        return self.scores.shape[-2]
-
-    def projected(self) -> Self:
-        """The call itself."""
-        return self
+    def heads(self) -> int:
+        """The number of heads."""
+        return self.scores.shape[-3]
 
     def held(self) -> list[Tensor]:
-        """The tensors that must not change before the weights are read."""
         return [self.scores]
 
     def align(self, targets: Tensor | None) -> Alignment:
-        """Scores and weights of the kept queries, or of those at `targets` (R,) among them."""
         scores = self.scores if targets is None else self.scores[..., targets, :]
         return Alignment(scores, SOFTMAX(upcast(scores)))
 
@@ -206,10 +168,8 @@ class SeenScores:
         """None: the whole rows are in memory already."""
         return None
 
-    def choose(self, keep: Keep) -> Self:
-        """Cut to the heads and queries to keep, on the device to keep them on."""
-        cut = keep.cut(self.scores, keep.rows(self.T), heads=True)
-        return replace(self, scores=keep.moved(cut))
+    def choose(self, keep: Keep, rows: Rows) -> Self:
+        return replace(self, scores=keep.moved(rows.cut(self.scores)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,20 +185,14 @@ class SeenPacked:
     norm: tuple[Tensor, Tensor, float] | None = None  # weight, bias, eps of the norm before attention
     dropout: float = 0.0
 
-    @property
-    def T(self) -> int:
-        """The number of queries; of the longest row if the input is nested."""
-        return int(self._lengths().max()) if self.inputs.is_nested else self.inputs.shape[-2]
-
     def held(self) -> list[Tensor]:
-        """The tensors that must not change before the weights are read."""
         return [self.inputs] if self.hidden is None else [self.inputs, self.hidden]
 
     def projected(self) -> Seen:
         """Project query and keys as the kernel did."""
         x, mask = self.inputs, Mask()
         if x.is_nested:
-            mask = Mask(lengths=self._lengths())
+            mask = Mask(lengths=x._nested_tensor_size()[:, 0])
             x = torch.nested.to_padded_tensor(x, 0.0)
         if self.norm is not None:
             weight, bias, eps = self.norm
@@ -249,9 +203,6 @@ class SeenPacked:
             mask = Mask(dense=visible[:, None, None, :] if self.mask_type == 1 else visible)
         query, keys = (torch.unflatten(x, -1, (self.heads, -1)).transpose(-2, -3) for x in (query, keys))
         return Seen(query, keys, mask=mask)
-
-    def _lengths(self) -> Tensor:
-        return self.inputs._nested_tensor_size()[:, 0]
 
 
 AnySeen = Seen | SeenScores | SeenPacked
@@ -281,26 +232,25 @@ class RecordedResult(AttentionResult):
         """Drop the versions: the tensors of a copied or unpickled result start their own counts."""
         return RecordedResult, (self._unchanged(), self.context, self.kernel)
 
-    @property
-    def T(self) -> int:
-        """The number of queries."""
-        return self.seen.T
-
     def _multiplied(self) -> int:
         return max(map(Tensor.numel, self.seen.held()))
 
     def _align(self, targets: Tensor | None) -> Alignment:
-        return self._unchanged().projected().align(targets)
+        return self._projected().align(targets)
 
     def _top(self, k: int) -> tuple[Tensor, Tensor] | None:
-        return self._unchanged().projected().top(k)
+        return self._projected().top(k)
+
+    def _projected(self) -> Seen | SeenScores:
+        seen = self._unchanged()
+        return seen.projected() if isinstance(seen, SeenPacked) else seen
 
     def _unchanged(self) -> AnySeen:
         """The call; ConfigError if one of its tensors has changed since."""
         if list(map(version_of, self.seen.held())) != self._versions:
             raise ConfigError(
                 f"AttentionResult: `query`, `keys` or `mask` of {self.kernel!r} has changed in place since "
-                'the call; expected as it was. Look earlier, or record(model, to="cpu"), which copies.'
+                'the call; expected no change. Read the weights earlier, or copy: record(model, to="cpu").'
             )
         return self.seen
 
@@ -311,10 +261,11 @@ class RecordedResult(AttentionResult):
 
     def choose(self, keep: Keep) -> "RecordedResult":
         """The kept part of the result."""
-        seen = self.seen.projected().choose(keep)
-        by_head = isinstance(self.seen, Seen)
-        context = keep.moved(keep.cut(self.context, keep.rows(self.seen.T), heads=by_head))
-        return RecordedResult(seen, context, self.kernel)
+        seen = self._projected()
+        rows = keep.rows(self.T, seen.heads)
+        of_context = rows if isinstance(self.seen, Seen) else Rows(rows.queries)  # others join their heads
+        context = keep.moved(of_context.cut(self.context))
+        return RecordedResult(seen.choose(keep, rows), context, self.kernel)
 
     @property
     def weight_gradients(self) -> Tensor:
@@ -330,8 +281,8 @@ class RecordedResult(AttentionResult):
             )
         if out.grad is None:
             raise ConfigError(
-                "AttentionResult: `weight_gradients` has no gradient; expected a backward pass before the "
-                "look, through a context that requires one."
+                "AttentionResult: `weight_gradients` has no gradient; expected a backward pass before "
+                "it is read, through a context that requires a gradient."
             )
         gradient = out.grad if out.ndim == self.context.ndim else out.grad[None]
         gradient = gradient if gradient.shape == self.context.shape else gradient.transpose(-2, -3)

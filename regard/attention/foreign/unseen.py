@@ -21,8 +21,8 @@ NOTHING = (
     "torch.nn.functional.scaled_dot_product_attention"
 )
 NO_FUNCTION = (
-    "{} ran and called no attention function that can be seen: it computes its weights itself, or by a "
-    "kernel of its own. Let it call torch.nn.functional.scaled_dot_product_attention; a model of "
+    "{} ran without calling a known attention function: it computes its weights itself, or in a kernel of "
+    "its own. Let it call torch.nn.functional.scaled_dot_product_attention; a model of "
     'transformers does so after model.set_attn_implementation("sdpa"), or has output_attentions=True'
 )
 

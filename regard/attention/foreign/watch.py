@@ -29,8 +29,8 @@ from regard.attention.trace import WATCHERS, Recording, Watcher, unwatched, with
 
 Plain = Callable[..., Any]
 Key = tuple[Any, str]  # a home and a name
-REPLAYED = "it replayed a CUDA graph, which runs without Python. Run the model that was captured, as it is"
-TRANSFORMED = "it ran inside torch.func, whose tensors end with it. Run the model outside"
+REPLAYED = "it replayed a CUDA graph, which runs without Python. Run the captured model itself"
+TRANSFORMED = "it ran inside torch.func, whose tensors are valid only there. Run the model outside"
 
 
 SDPA = FUNCTIONS[0]
@@ -193,7 +193,7 @@ def _watched(function: Function, plain: Plain) -> Plain:
         try:
             seen = TRANSFORMED if is_transformed() else function.read(*given, **named)
         except Exception as error:  # a later version may have other arguments; the model must go on
-            seen = f"{function.name} was called in a way that is not known here ({error}). Report it, please"
+            seen = f"{function.name} was called in a way that is not known here ({error}). Please report it"
         if isinstance(seen, Seen) and not any(map(_wants_gradients, followed)):
             seen.values = None
         return _shown(function, followed, seen, out)

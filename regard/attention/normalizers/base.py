@@ -10,7 +10,6 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from regard.attention.history import History
 from regard.attention.parts import Part
 from regard.errors import MaskError, ShapeError, shown
 
@@ -51,23 +50,6 @@ class StochasticNormalizer(Normalizer):
         """Final, as in Normalizer."""
         scores, empty = open_rows(scores, mask)
         return scores if empty is None else self.normalize(scores, generator).masked_fill(empty, 0.0)
-
-
-class HistoryNormalizer(Part):
-    """A normalizer that also sees where earlier steps attended."""
-
-    stochastic: ClassVar[bool] = False
-    differentiable: ClassVar[bool] = True
-    one_hot: bool = False
-
-    def normalize(self, scores: Tensor, history: History) -> Tensor:
-        """The paper's equation. Hidden positions are -inf; each row has a finite score."""
-        raise NotImplementedError(f"{type(self).__name__} defines no normalize(scores, history).")
-
-    def forward(self, scores: Tensor, mask: Tensor | None, history: History) -> Tensor:
-        """Final, as in Normalizer."""
-        scores, empty = open_rows(scores, mask)
-        return scores if empty is None else self.normalize(scores, history).masked_fill(empty, 0.0)
 
 
 def open_rows(scores: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:

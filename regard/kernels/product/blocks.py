@@ -14,7 +14,6 @@ from torch.utils.checkpoint import checkpoint
 
 from regard.attention.dispatch import Call, Kernel
 from regard.attention.forms import Additive
-from regard.attention.normalizers.base import HistoryNormalizer
 from regard.attention.reference import masked_scores, normalize, weighted_sum
 from regard.attention.scores.base import HistoryScore
 from regard.catalog import card
@@ -42,7 +41,7 @@ class BlocksKernel(Kernel):
     windows = None
 
     def refuses(self, call: Call) -> str | None:
-        if isinstance(call.score, HistoryScore) or isinstance(call.normalizer, HistoryNormalizer):
+        if isinstance(call.score, HistoryScore):
             return "each step reads the alignment of the step before"
         if call.normalizer.stochastic:
             return f"normalizer is {type(call.normalizer).__name__}, whose choice must be kept"

@@ -72,9 +72,7 @@ class SelfAttentionCPU:
             return align(unprepared(query, keys, Mask(), score)).scores
 
         seen = on_demand(scores, lambda: shares)
-        return AttentionResult(
-            context, kernel=self.name, rows=x.shape[1], align=lambda _: seen, alignment=seen
-        )
+        return AttentionResult(context, kernel=self.name, align=lambda _: seen, alignment=seen)
 
 
 class SelfAttentionCUDA:
@@ -107,7 +105,6 @@ class SelfAttentionCUDA:
         return AttentionResult(
             F.linear(mixed, O["weight"], O["bias"]),
             kernel=self.name,
-            rows=x.shape[1],
             align=lambda targets: look(later(), targets),
             top=lambda count: largest(later(), count),
             numbers=x.numel(),
