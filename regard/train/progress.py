@@ -32,13 +32,8 @@ class Progress(Protocol):
     def stop(self) -> None: ...
 
 
-class Quiet:
+class Quiet(Progress):
     """Shows nothing, for tests and for every process but the main one."""
-
-    def start(self, step: int, steps: int) -> None: ...
-    def update(self, view: View) -> None: ...
-    def note(self, text: str) -> None: ...
-    def stop(self) -> None: ...
 
 
 class Bar:
@@ -68,7 +63,7 @@ class Bar:
         self._bar.stop()
 
 
-class Lines:
+class Lines(Quiet):
     """A line every `every` steps, and more often when steps are slow."""
 
     def __init__(self, every: int, stream: TextIO | None = None) -> None:
@@ -88,8 +83,6 @@ class Lines:
     def note(self, text: str) -> None:
         print(text, file=self._stream, flush=True)
         self._shown = time.monotonic()
-
-    def stop(self) -> None: ...
 
 
 def choose_progress(log_every: int, console: Console | None = None) -> Progress:

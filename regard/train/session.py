@@ -13,7 +13,7 @@ from regard.errors import ConfigError, DataError
 from regard.extras import needs
 from regard.models.base import Model, Player
 from regard.tasks.base import Loss, Task
-from regard.train import durable, serialization
+from regard.train import serialization
 from regard.train.batch_stream import Stream, moved_position
 from regard.train.capture import CapturedStep
 from regard.train.checkpoint import Checkpoint, State
@@ -114,7 +114,7 @@ class Session:
         refusal: list[Any] = [None]
         if self.accelerator.is_main_process:
             try:
-                with durable.disk_errors(self.folder.path, self.folder.describe_last):
+                with self.folder.disk_errors():
                     self.lock = cleanup.enter_context(own_run(self.folder.path, wait=wait))
             except DataError as error:
                 refusal = [str(error)]
@@ -181,7 +181,7 @@ class Session:
             self.progress = Quiet()
             return
         self.progress = progress or choose_progress(self.train.log_every)
-        with durable.disk_errors(self.folder.path, self.folder.describe_last):
+        with self.folder.disk_errors():
             self.metrics = Metrics(self.folder.path, size=self.state.metrics_size, step=self.state.step)
         cleanup.callback(self.metrics.close)
         cleanup.callback(self.progress.stop)
@@ -214,7 +214,7 @@ class Session:
 
     def record(self, **numbers: Any) -> None:
         if self.metrics is not None:
-            with durable.disk_errors(self.folder.path, self.folder.describe_last):
+            with self.folder.disk_errors():
                 self.metrics.write({"step": self.state.step, **numbers})
 
     def window_loss(self) -> float | None:
