@@ -81,13 +81,14 @@ def run_commands(lines: list[str]) -> dict[str, float]:
 
 def brought() -> dict[str, float]:
     """Package -> megabytes on disk, for this environment without pip, torch and torch's packages."""
+    there = {plain(found.metadata["Name"]) for found in distributions()}
     of_torch, todo = {"pip"}, ["torch"]
     while todo:
-        name = plain(todo.pop())
-        if name not in of_torch and name in (there := {plain(d.metadata["Name"]) for d in distributions()}):
+        name = todo.pop()
+        if name in there - of_torch:
             of_torch.add(name)
             needed = [line for line in distribution(name).requires or [] if "extra ==" not in line]
-            todo += [re.split(r"[^\w.-]", line)[0] for line in needed if plain_name(line) in there]
+            todo += [plain(re.split(r"[^\w.-]", line)[0]) for line in needed]
     sizes: dict[str, float] = {}
     for found in distributions():
         name = plain(found.metadata["Name"])
@@ -100,11 +101,6 @@ def brought() -> dict[str, float]:
 def plain(name: str) -> str:
     """A package's name, normalized for comparison."""
     return re.sub(r"[-_.]+", "-", name).lower()
-
-
-def plain_name(requirement: str) -> str:
-    """The name at the head of a requirement."""
-    return plain(re.split(r"[^\w.-]", requirement)[0])
 
 
 def main() -> None:
