@@ -2,7 +2,8 @@
 
 import os
 from pathlib import Path
-from typing import IO
+
+from regard.storage import sync
 
 
 def write(path: Path, data: bytes) -> None:
@@ -10,12 +11,6 @@ def write(path: Path, data: bytes) -> None:
     with path.open("wb") as file:
         file.write(data)
         sync(file)
-
-
-def sync(file: IO[bytes]) -> None:
-    """Flush a file and sync it to disk."""
-    file.flush()
-    os.fsync(file.fileno())
 
 
 def replace(path: Path, content: str | bytes) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import DataError
-from regard.train import durable
+from regard.storage import sync
 
 _TAGS = {
     "loss": "train/loss",
@@ -54,7 +54,7 @@ class Metrics:
 
     def sync(self) -> int:
         """Sync the file to disk; its size."""
-        durable.sync(self._file)
+        sync(self._file)
         return self._file.tell()
 
     def close(self) -> None:
