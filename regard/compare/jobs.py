@@ -70,7 +70,7 @@ class Job:
     def reason(self) -> str:
         """Why it failed: the last line of its log."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        return lines[-1].removeprefix("regard: ") if lines else "it said nothing"
+        return lines[-1].removeprefix("regard: ") if lines else "it printed nothing"
 
 
 def run_jobs(

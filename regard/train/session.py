@@ -138,7 +138,7 @@ class Session:
             cleanup.enter_context(compiled(self.plain))
         if self.train.capture and self.processes > 1:
             self.notes.append(
-                f"'train.capture' is for one process; the steps of {self.processes} are not recorded."
+                f"'train.capture' works in one process only; the steps of {self.processes} are not captured."
             )
         elif self.train.capture and self.device.type == "cuda":
             self.captured = CapturedStep(self.backward, self.plain)
@@ -166,14 +166,13 @@ class Session:
                 f"the run was saved by {were} process{'es' * (were > 1)} and goes on with {self.processes}: "
                 f"from here on the result is that of {self.processes}."
             )
-        process = self.accelerator.process_index
         self.stream = Stream(
             self.task,
             **how,
             position=self.state.position,
             learnt=self.state.learnt,
             processes=self.processes,
-            process=process,
+            process=self.accelerator.process_index,
         )
 
     def _open_views(self, cleanup: ExitStack, progress: Progress | None) -> None:

@@ -190,7 +190,7 @@ class Folder:
             for number, entry in enumerate(found):
                 if not self.is_whole(own, number, entry):
                     raise DataError(
-                        f"{self.chunk(own, number)}: is not what its entry says; run the same command again."
+                        f"{self.chunk(own, number)}: does not match its entry; run the same command again."
                     )
                 file.write(self.chunk(own, number).read_bytes())
         return True

@@ -248,7 +248,7 @@ def test_lines_that_are_left_empty_are_named_and_counted(tmp_path):
 
 
 def test_an_input_is_never_overwritten(texts):
-    with pytest.raises(ConfigError, match=r"`--out` has .*, where a\.txt lies itself; expected another"):
+    with pytest.raises(ConfigError, match=r"`--out` has .*, which contains a\.txt itself; expected another"):
         run(texts, texts[0].parent)
 
 
