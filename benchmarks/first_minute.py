@@ -139,28 +139,20 @@ def record(
     from regard.evaluate.results import commit, write_result
 
     size = sum(sizes.values())
-    note = "under 60 asked for"
-    details = {
+    packages = {"packages": sizes, "without regard": round(size - sizes["regard"], 1)}
+    spent = {
         "seconds": {line: round(seconds, 2) for line, seconds in took.items()},
         "processor seconds": round(processor, 1),
         "threads": torch.get_num_threads(),
         "processes that ran or waited, mean of a minute": round(os.getloadavg()[0], 1),
         "versions": versions(),
     }
-    time_taken = measured(
-        "first-minute", "seconds, all lines", round(total, 1), seconds=total, details=details, note=note
-    )
-    note = "120 asked for"
-    space = measured(
-        "first-minute",
-        "megabytes installed beside torch",
-        round(size, 1),
-        seconds=total,
-        details={"packages": sizes, "without regard": round(size - sizes["regard"], 1)},
-        note=note,
-    )
-    for result in (time_taken, space):
-        write_result(out, replace(result, commit=commit(__file__)))
+    for metric, value, details, note in (
+        ("seconds, all lines", total, spent, "under 60 asked for"),
+        ("megabytes installed beside torch", size, packages, "120 asked for"),
+    ):
+        found = measured("first-minute", metric, round(value, 1), seconds=total, details=details, note=note)
+        write_result(out, replace(found, commit=commit(__file__)))
 
 
 if __name__ == "__main__":
