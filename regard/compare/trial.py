@@ -272,7 +272,7 @@ def _read(path: Path, kind: type[Any]) -> Any:
     try:
         return kind(**json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError) as error:
-        raise DataError(f"{path}: cannot be read: {error}. Delete it to write it again.") from error
+        raise DataError(f"{path}: cannot be read: {error}. Delete it and start again.") from error
 
 
 def _stop_with_parent() -> None:

@@ -74,7 +74,7 @@ def _check(accelerator: Accelerator, train: TrainConfig) -> None:
     if kind == DistributedType.FSDP and train.precision == "fp16":
         raise ConfigError("train: 'train.precision' is 'fp16' under FSDP; expected 'bf16' or 'no'.")
     if kind == DistributedType.FSDP and train.compile:
-        raise ConfigError("train: 'train.compile' is on under FSDP; expected off, or a launch without FSDP.")
+        raise ConfigError("train: 'train.compile' is on under FSDP; expected it off, or a launch for DDP.")
 
 
 def uses_all_parameters(model: nn.Module) -> bool:

@@ -21,9 +21,9 @@ def learning_rate(step: int, train: "TrainConfig") -> float:
 
 
 def _factor(step: int, train: "TrainConfig") -> float:
-    """The schedule's value at a step; 1 during the warm-up and the first step after it."""
-    total = max(train.steps - train.warmup, 1)
-    progress = min(max(step - train.warmup - 1, 0) / total, 1.0)  # the step after the last would have 1
+    """The schedule's value at a step."""
+    # 0 during the warm-up and the first step after it, just below 1 at the last step
+    progress = min(max(step - train.warmup - 1, 0) / max(train.steps - train.warmup, 1), 1.0)
     match train.schedule:
         case "constant":
             return 1.0
