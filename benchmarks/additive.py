@@ -20,16 +20,14 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from common import RESULTS, arguments
+from common import RESULTS, arguments, keep
 from torch import Tensor
 
 from regard import AdditiveScore, Attention, Mask, Source
 from regard.bench.attention import ceiling
-from regard.bench.clock import CAPTURED, captured
+from regard.bench.clock import CAPTURED, captured, peak
 from regard.bench.preparing import in_parallel
-from regard.bench.records import measured
 from regard.bench.rule import Errors
-from regard.evaluate.results import Result, write_result
 from regard.kernels.additive import additive_cuda, additive_step_cuda
 from regard.kernels.additive.additive_cuda import ADDITIVE_STEP_CUDA, STEP
 
@@ -47,6 +45,8 @@ LARGE: tuple[tuple[Shape, torch.dtype, bool], ...] = (  # on a GPU: shape, preci
     ((128, 10, 128, 1024, 1024), F32, True),
 )
 STEPS = ((1, 100, 256), (1, 1000, 1000), (16, 1000, 1000), (128, 50, 512), (128, 1000, 1000))  # B, S, D
+
+measured_ceiling = cache(ceiling)  # once for all shapes
 
 
 class NoParity(Exception):
@@ -128,19 +128,6 @@ def seconds(run: Callable[[], Any], device: str, *, budget: float) -> float:
     return statistics.median(times)
 
 
-def peak(run: Callable[[], Any], device: str) -> int | None:
-    """Bytes of GPU memory that a call needs beyond its inputs."""
-    if device != "cuda":
-        return None
-    run()
-    torch.cuda.synchronize()
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
-    run()
-    torch.cuda.synchronize()
-    return torch.cuda.max_memory_allocated() - before
-
-
 def compare(
     shape: Shape, dtype: torch.dtype, device: str, *, train: bool, budget: float, plain: bool
 ) -> dict[str, Any]:
@@ -161,9 +148,8 @@ def compare(
         row["ms"][name] = 1e3 * seconds(call, device, budget=budget)
         if name == "fused" and device == "cuda":
             row["captured ms"] = {name: 1e3 * seconds(captured(call), device, budget=budget) / CAPTURED}
-        memory = peak(call, device)
-        if memory is not None:
-            row["peak MB"][name] = memory / 2**20
+        if device == "cuda":
+            row["peak MB"][name] = peak(call, device) / 2**20
     a, b, values = inputs[0], inputs[1], inputs[3]
     yardstick = [x[:, None] for x in (a, b, values)]
     row["ms"]["dot (SDPA)"] = 1e3 * seconds(
@@ -178,12 +164,6 @@ def compare(
         row["share of ceiling"] = None if most is None else rate / most
     row["ratio"] = {n: t / row["ms"]["fused"] for n, t in row["ms"].items() if n in ("eager", "compile")}
     return row
-
-
-@cache
-def measured_ceiling() -> tuple[float | None, str]:
-    """Elements per second of the arithmetic alone, and the source of the figure; once for all shapes."""
-    return ceiling()
 
 
 def step(B: int, S: int, D: int, dtype: torch.dtype, *, train: bool) -> dict[str, Any]:
@@ -296,24 +276,20 @@ def main() -> None:
         extra = "".join(f"  {rate}" for rate in rates)
         memory = "  ".join(f"{n} {m:.0f} MB" for n, m in row.get("peak MB", {}).items())
         print(f"{title(row)}: {times} ms;  {ratios}{extra}  {memory}", flush=True)
-        write_result(options.out, as_record(row, device, worst, order=order, threads=threads))
+        keep(
+            f"additive-{device}",
+            f"{title(row)}: times as fast as eager",
+            round(row["ratio"]["eager"], 2),
+            seconds=sum(row["ms"].values()) / 1e3,
+            details=row | {"error, times eager's": round(worst, 2), "threads": threads, "order": order},
+            folder=options.out,
+        )
 
 
 def title(row: dict[str, Any]) -> str:
     """The measured sizes: B, T, S, D and perhaps Dv, or B, 1, S, D of a step."""
     kind = "forward and backward" if row["train"] else "forward"
     return f"{' × '.join(map(str, row['shape']))}, {row['dtype']}, {kind}"
-
-
-def as_record(row: dict[str, Any], device: str, worst: float, *, order: int, threads: int | None) -> Result:
-    """A row as a record: speed relative to the eager formula, and the rest in the details."""
-    return measured(
-        f"additive-{device}",
-        f"{title(row)}: times as fast as eager",
-        round(row["ratio"]["eager"], 2),
-        seconds=sum(row["ms"].values()) / 1e3,
-        details=row | {"error, times eager's": round(worst, 2), "threads": threads, "order": order},
-    )
 
 
 if __name__ == "__main__":

@@ -134,8 +134,7 @@ def both(source: Path, target: Path, folder: Path, processes: int) -> dict[str, 
 
 def record(found: dict[str, dict[str, Any]]) -> None:
     """The figures of one size and number of processes, in results/corpus.json."""
-    from regard.bench.records import measured
-    from regard.evaluate.results import write_result
+    from common import keep
 
     first, again = found["preparing"], found["second start"]
     pairs, processes = first["pairs"], first["processes"]
@@ -151,8 +150,7 @@ def record(found: dict[str, dict[str, Any]]) -> None:
         (f"seconds of the second start, {which}", again["seconds"], "until the first batch"),
         (f"memory of a rank, {which}, MB", rank, f"private, after {BATCHES} batches"),
     ):
-        result = measured("corpus", metric, value, seconds=first["seconds"], details=found, note=note)
-        write_result(Path(__file__).parents[1] / "results", result)
+        keep("corpus", metric, value, seconds=first["seconds"], details=found, note=note)
 
 
 def main() -> None:

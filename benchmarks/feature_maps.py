@@ -17,13 +17,11 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from common import PICTURES, RESULTS, arguments
+from common import PICTURES, arguments, caption, keep
 from torch import Tensor, nn
 
 from regard.attention.record import record
-from regard.bench.records import measured
 from regard.data.shapes import COLOURS as PALETTE
-from regard.evaluate.results import Result, write_result
 from regard.layers.feature_maps import NonLocalBlock, SelfAttention2d
 from regard.models.sagan import SAGAN, SAGANConfig
 from regard.viz.pictures import Look, draw_samples
@@ -81,8 +79,8 @@ class Painter(nn.Module):
         return painted
 
 
-def measure(name: str, steps: int) -> Result:
-    """Train one, measure it, draw it."""
+def measure(name: str, steps: int) -> None:
+    """Train one, measure it, draw it, record the result."""
     build, rows = BLOCKS[name]
     torch.manual_seed(SEED)
     generator, net = torch.Generator().manual_seed(SEED), Painter(build())
@@ -105,7 +103,7 @@ def measure(name: str, steps: int) -> Result:
     print(f"{name}: {100 * right:.1f} % right, {seconds:.0f} s", flush=True)
     if name in DRAWN:
         draw(net, PICTURES / f"layer-{DRAWN[name]}.png")
-    return measured(
+    keep(
         "feature-maps",
         f"{name}: far dots painted rightly",
         round(right, 4),
@@ -156,14 +154,14 @@ def draw(net: Painter, path: Path) -> None:
             )
         )
     draw_samples(pictures, ["given", "painted"], looks, path=path)
-    path.with_suffix(".txt").write_text(
-        "Grey dots must take the colour of the dot of their shape, far away. "
-        "Below, bright where the marked dot looked.\n",
-        encoding="utf-8",
+    caption(
+        path.stem,
+        "Grey dots must take the colour of the dot of their shape, far away. Below, bright where the marked "
+        "dot looked.",
     )
 
 
-def memory() -> Result:
+def memory() -> None:
     """The peak of a training step of SAGAN with attention at 32 × 32 places, keys as fine as queries."""
     device = torch.device("cuda")
     config = SAGANConfig(classes=10, side=32, attention=(32,), pool=1)
@@ -182,7 +180,7 @@ def memory() -> Result:
     torch.cuda.synchronize()
     peak = torch.cuda.max_memory_allocated()
     print(f"SAGAN, attention at 32 × 32, batch {BATCH}: {peak / 1e9:.2f} GB at the peak", flush=True)
-    return measured(
+    keep(
         "feature-maps",
         "SAGAN, attention at 32 × 32 places, batch 64: peak memory of training, GB",
         round(peak / 1e9, 3),
@@ -202,11 +200,10 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     if options.memory:
-        write_result(RESULTS, memory())
+        memory()
         return
-    wanted = list(filter(None, options.only.split(","))) or list(BLOCKS)
-    for name in wanted:
-        write_result(RESULTS, measure(name, options.steps))
+    for name in list(filter(None, options.only.split(","))) or BLOCKS:
+        measure(name, options.steps)
 
 
 if __name__ == "__main__":

@@ -81,13 +81,14 @@ def run_commands(lines: list[str]) -> dict[str, float]:
 
 def brought() -> dict[str, float]:
     """Package -> megabytes on disk, for this environment without pip, torch and torch's packages."""
+    there = {plain(found.metadata["Name"]) for found in distributions()}
     of_torch, todo = {"pip"}, ["torch"]
     while todo:
-        name = plain(todo.pop())
-        if name not in of_torch and name in (there := {plain(d.metadata["Name"]) for d in distributions()}):
+        name = todo.pop()
+        if name in there - of_torch:
             of_torch.add(name)
             needed = [line for line in distribution(name).requires or [] if "extra ==" not in line]
-            todo += [re.split(r"[^\w.-]", line)[0] for line in needed if plain_name(line) in there]
+            todo += [plain(re.split(r"[^\w.-]", line)[0]) for line in needed]
     sizes: dict[str, float] = {}
     for found in distributions():
         name = plain(found.metadata["Name"])
@@ -100,11 +101,6 @@ def brought() -> dict[str, float]:
 def plain(name: str) -> str:
     """A package's name, normalized for comparison."""
     return re.sub(r"[-_.]+", "-", name).lower()
-
-
-def plain_name(requirement: str) -> str:
-    """The name at the head of a requirement."""
-    return plain(re.split(r"[^\w.-]", requirement)[0])
 
 
 def main() -> None:
@@ -143,28 +139,20 @@ def record(
     from regard.evaluate.results import commit, write_result
 
     size = sum(sizes.values())
-    note = "under 60 asked for"
-    details = {
+    packages = {"packages": sizes, "without regard": round(size - sizes["regard"], 1)}
+    spent = {
         "seconds": {line: round(seconds, 2) for line, seconds in took.items()},
         "processor seconds": round(processor, 1),
         "threads": torch.get_num_threads(),
         "processes that ran or waited, mean of a minute": round(os.getloadavg()[0], 1),
         "versions": versions(),
     }
-    time_taken = measured(
-        "first-minute", "seconds, all lines", round(total, 1), seconds=total, details=details, note=note
-    )
-    note = "120 asked for"
-    space = measured(
-        "first-minute",
-        "megabytes installed beside torch",
-        round(size, 1),
-        seconds=total,
-        details={"packages": sizes, "without regard": round(size - sizes["regard"], 1)},
-        note=note,
-    )
-    for result in (time_taken, space):
-        write_result(out, replace(result, commit=commit(__file__)))
+    for metric, value, details, note in (
+        ("seconds, all lines", total, spent, "under 60 asked for"),
+        ("megabytes installed beside torch", size, packages, "120 asked for"),
+    ):
+        found = measured("first-minute", metric, round(value, 1), seconds=total, details=details, note=note)
+        write_result(out, replace(found, commit=commit(__file__)))
 
 
 if __name__ == "__main__":

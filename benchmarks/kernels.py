@@ -9,7 +9,7 @@ rounds in which both run by turns; a ratio is of two such times. Writes results/
 from collections.abc import Callable
 
 import torch
-from common import PICTURES, arguments, keep
+from common import PICTURES, arguments, caption, keep
 
 from regard import AdditiveScore, Attention, DotScore
 from regard.bench.clock import interleaved
@@ -48,12 +48,12 @@ def measure(name: str, threads: int) -> None:
             took[key].append(milliseconds)
     ratio = took["reference"][-1] / took[name][-1]
     print(f"{name}: {ratio:.1f} times the reference at length {LENGTHS[-1]}, {threads} thread(s)")
-    picture = PICTURES / f"kernel-{name}.png"
     curves = {key: (list(LENGTHS), values) for key, values in took.items()}
+    picture = PICTURES / f"kernel-{name}.png"
     draw_training(curves, picture, xlabel="length", ylabel="milliseconds", log=True)
-    picture.with_suffix(".txt").write_text(
-        f"Forward and backward of self-attention, {B} sequences, {D} features, {threads} thread(s).\n",
-        encoding="utf-8",
+    caption(
+        picture.stem,
+        f"Forward and backward of self-attention, {B} sequences, {D} features, {threads} thread(s).",
     )
     keep(
         "kernels",

@@ -18,11 +18,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from common import RESULTS, arguments
+from common import arguments, keep
 from torch import Tensor
 
-from regard.bench.records import measured
-from regard.evaluate.results import Result, write_result
 from regard.layers.lstmn import LSTMNCell
 
 Shape = tuple[int, int, int]  # B, T, n
@@ -155,20 +153,19 @@ def main() -> None:
             flush=True,
         )
     if given.record:
-        write_result(RESULTS, as_result(rows, given.threads, time.perf_counter() - started))
+        record(rows, given.threads, time.perf_counter() - started)
 
 
-def as_result(rows: list[dict[str, Any]], threads: int, spent: float) -> Result:
+def record(rows: list[dict[str, Any]], threads: int, spent: float) -> None:
     """The gain at the shape where it is smallest, and all times."""
     best = "captured" if "captured" in rows[0]["milliseconds"] else "lstmn"
     gain = min(row["milliseconds"]["plain"] / row["milliseconds"][best] for row in rows)
-    return measured(
+    keep(
         "lstmn-speed",
         f"times a plain loop, {best}, the smallest of {len(rows)} shapes",
         round(gain, 2),
         seconds=spent,
         note="the paper gives no times",
-        seeds=(0,),
         details={"catalogue": ["kernel:lstmn"], "threads": threads, "rows": rows},
     )
 

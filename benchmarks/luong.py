@@ -10,26 +10,23 @@ attention credited to the word it writes and to the word it has read.
 Writes results/luong-reverse.json, and docs/pictures/model-luong.png from the general score.
 """
 
-import tempfile
 import time
-from pathlib import Path
 from typing import Any
 
+import reversing
 import torch
-from common import PICTURES, arguments, keep
+from common import PICTURES, arguments, caption, keep
+from reversing import EXAMPLE, share_right
 
 from regard.attention.config import AttentionConfig
 from regard.decode.forced import forced
-from regard.decode.greedy import greedy
 from regard.evaluate.translation import measure_alignment
 from regard.models.luong import Luong, LuongConfig
 from regard.tasks.reverse import ReverseSettings, ReverseTask
 from regard.train.config import RunConfig, TrainConfig
-from regard.train.loop import fit
-from regard.train.progress import Quiet
 from regard.viz.heatmap import draw_alignment
 
-LENGTH, TESTED, SEED, EXAMPLE = 12, 256, 1, 7
+LENGTH, SEED = 12, 1
 SIZES = {
     "embedding": 32,
     "hidden": 64,
@@ -67,21 +64,8 @@ def train(settings: dict[str, object], task: ReverseTask, steps: int) -> tuple[L
     )
     config = RunConfig(model="luong", model_settings={}, task="reverse", task_settings={}, train=how)
     started = time.perf_counter()
-    with tempfile.TemporaryDirectory() as folder:
-        fit(model, task, config, run=Path(folder) / "run", progress=Quiet())
-    return model.eval(), time.perf_counter() - started
-
-
-def right_symbols(model: Luong, task: ReverseTask) -> float:
-    """The share of right symbols, decoded greedily."""
-    batch = task.batch("test", range(TESTED))
-    hypotheses = greedy(model, batch, maximum=LENGTH + 8)
-    right = sum(
-        a == b
-        for hypothesis, target in zip(hypotheses, batch.target[:, :-1].tolist(), strict=True)
-        for a, b in zip(hypothesis.tokens, target, strict=False)
-    )
-    return right / (TESTED * LENGTH)
+    reversing.train(model, task, config)
+    return model, time.perf_counter() - started
 
 
 def draw(model: Luong, task: ReverseTask) -> None:
@@ -91,11 +75,11 @@ def draw(model: Luong, task: ReverseTask) -> None:
     [track] = forced(model, task.batch("test", [EXAMPLE]))
     weights = track.attention["attention"][:-1, :-1]
     draw_alignment(weights, example.source.split(), example.target.split(), gold=example.links, path=path)
-    path.with_suffix(".txt").write_text(
+    caption(
+        path.stem,
         "Luong's model with the general score writes backwards: rows are symbols written, columns symbols "
         "read. Orange squares are the right alignment. The network reads the source in reverse; here it is "
-        "shown in its own order.\n",
-        encoding="utf-8",
+        "shown in its own order.",
     )
 
 
@@ -104,10 +88,9 @@ def measure(name: str, settings: dict[str, object], backwards: bool) -> None:
     task = ReverseTask.create(ReverseSettings(train=20_000, valid=64, backwards=backwards))
     steps = STEPS.get(name, USUAL)
     model, seconds = train(settings, task, steps)
-    fresh = ReverseSettings(shortest=LENGTH, longest=LENGTH, test=TESTED, backwards=backwards)
-    tested = ReverseTask(fresh, task.source, task.target)
+    tested = reversing.tested(task, LENGTH)
     order = "backwards" if backwards else "in order"
-    found = [("symbols right", right_symbols(model, tested), True)]
+    found = [("symbols right", share_right(model, task, LENGTH), True)]
     for credit, word in (("written", "the word written"), ("read", "the word read")):
         counts = measure_alignment(model, tested, "test", credit=credit)  # type: ignore[arg-type]
         if counts is not None:

@@ -11,7 +11,6 @@ since a window that moves on with the target cannot follow a reversed text.
 Writes results/mechanisms.json and docs/pictures/KIND-KEY.png.
 """
 
-import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
@@ -20,23 +19,21 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-from common import PICTURES, RESULTS, arguments
+from common import PICTURES, RESULTS, arguments, caption
+from reversing import EXAMPLE, share_right, tested, train
 
 from regard import catalog
 from regard.attention.config import AttentionConfig
 from regard.bench.records import measured
 from regard.decode.forced import forced
-from regard.decode.greedy import greedy
 from regard.evaluate.alignment import Gold, Link, argmax_links, score_alignment
 from regard.evaluate.results import Result, write_result
 from regard.models.rnnsearch import RNNsearch, RNNsearchConfig
 from regard.tasks.reverse import ReverseSettings, ReverseTask
 from regard.train.config import RunConfig, TrainConfig
-from regard.train.loop import fit
-from regard.train.progress import Quiet
 from regard.viz.heatmap import draw_alignment, draw_heads
 
-LENGTH, TESTED, STEPS, SEED = 12, 256, 500, 1
+LENGTH, STEPS, SEED = 12, 500, 1
 # query and annotations have the same size, so that every score fits
 SIZES = {
     "embedding": 32,
@@ -44,7 +41,6 @@ SIZES = {
     "encoder_hidden": 48,
     "readout": 64,
 }
-EXAMPLE = 7  # which test sequence is drawn
 NOTES = {"hard": " (its scores learn only by REINFORCE, which is not used here)"}
 
 Measure = tuple[str, str, AttentionConfig, bool]  # kind, key, the mechanism, backwards
@@ -69,18 +65,17 @@ def measure(kind: str, key: str, attention: AttentionConfig, backwards: bool) ->
     torch.manual_seed(SEED)
     query: Literal["state", "state+word"] = "state" if attention.heads else "state+word"
     model = RNNsearch(RNNsearchConfig(**task.sizes(), **SIZES, query=query, attention=attention))
-    train = TrainConfig(
+    how = TrainConfig(
         steps=STEPS, batch=1500, lr=3e-3, schedule="linear", evaluate_every=0, checkpoint_every=0
     )
-    config = RunConfig(model="rnnsearch", model_settings={}, task="reverse", task_settings={}, train=train)
+    config = RunConfig(model="rnnsearch", model_settings={}, task="reverse", task_settings={}, train=how)
     started = time.perf_counter()
-    with tempfile.TemporaryDirectory() as folder:
-        fit(model, task, config, run=Path(folder) / "run", progress=Quiet())
+    train(model, task, config)
     seconds = time.perf_counter() - started
-    right, error = score(model.eval(), task, backwards)
+    right, error = share_right(model, task, LENGTH), alignment_error(model, tested(task, LENGTH))
     order = "backwards" if backwards else "in order"
     if kind != "window" or not backwards:
-        draw(model, task, backwards, PICTURES / f"{kind}-{key}.png")
+        draw(model, tested(task, LENGTH), PICTURES / f"{kind}-{key}.png")
     print(f"{kind} {key}, {order}: {100 * right:.1f} % right, AER {error:.3f}, {seconds:.0f} s", flush=True)
     return [
         measured(
@@ -109,30 +104,13 @@ def measure(kind: str, key: str, attention: AttentionConfig, backwards: bool) ->
     ]
 
 
-def tested(task: ReverseTask, backwards: bool) -> ReverseTask:
-    """New sequences, all of the longest length."""
-    settings = ReverseSettings(shortest=LENGTH, longest=LENGTH, test=TESTED, backwards=backwards)
-    return ReverseTask(settings, task.source, task.target)
-
-
-def score(model: RNNsearch, task: ReverseTask, backwards: bool) -> tuple[float, float]:
-    """Share of right symbols, alignment error rate."""
-    fresh = tested(task, backwards)
-    batch = fresh.batch("test", range(TESTED))
-    targets = batch.target[:, :-1].tolist()
-    hypotheses = greedy(model, batch, maximum=LENGTH + 8)
-    right = sum(
-        a == b
-        for hypothesis, target in zip(hypotheses, targets, strict=True)
-        for a, b in zip(hypothesis.tokens, target, strict=False)
-    )
-    assert model.aligner is not None
-    found = [argmax_links(weights(model, track.attention).mean(0)) for track in forced(model, batch)]
-    gold = [
-        Gold(sure, sure)
-        for sure in (frozenset(Link(*link) for link in e.links or ()) for e in fresh.examples("test"))
-    ]
-    return right / (TESTED * LENGTH), score_alignment(found, gold).error_rate
+def alignment_error(model: RNNsearch, task: ReverseTask) -> float:
+    """The alignment error rate when the right answers are forced."""
+    examples = task.examples("test")
+    tracks = forced(model, task.batch("test", range(len(examples))))
+    found = [argmax_links(weights(model, track.attention).mean(0)) for track in tracks]
+    links = [frozenset(Link(*link) for link in example.links or ()) for example in examples]
+    return score_alignment(found, [Gold(sure, sure) for sure in links]).error_rate
 
 
 def weights(model: RNNsearch, attention: object) -> torch.Tensor:
@@ -141,21 +119,21 @@ def weights(model: RNNsearch, attention: object) -> torch.Tensor:
     return found.reshape(-1, *found.shape[-2:])[:, :-1, :-1].abs()
 
 
-def draw(model: RNNsearch, task: ReverseTask, backwards: bool, path: Path) -> None:
+def draw(model: RNNsearch, task: ReverseTask, path: Path) -> None:
     """The alignment of one test sequence, with its gold links."""
-    fresh = tested(task, backwards)
-    example = fresh.examples("test")[EXAMPLE]
-    [track] = forced(model, fresh.batch("test", [EXAMPLE]))
+    example = task.examples("test")[EXAMPLE]
+    [track] = forced(model, task.batch("test", [EXAMPLE]))
     shown = weights(model, track.attention)
     source, target = example.source.split(), example.target.split()
     if len(shown) > 1:
         draw_heads(shown, source, target, path=path)
     else:
         draw_alignment(shown[0], source, target, gold=example.links, path=path)
-    path.with_suffix(".txt").write_text(
-        f"RNNsearch with this mechanism writes {'backwards' if backwards else 'in order'}: rows are symbols "
-        "written, columns symbols read. Orange squares are the right alignment.\n",
-        encoding="utf-8",
+    order = "backwards" if task.settings.backwards else "in order"
+    caption(
+        path.stem,
+        f"RNNsearch with this mechanism writes {order}: rows are symbols written, columns symbols read. "
+        "Orange squares are the right alignment.",
     )
 
 

@@ -123,7 +123,7 @@ def train(order: dict[str, Any]) -> dict[str, Any]:
 
     source, target = order["languages"]
     text = Text(**order["files"], source_language=source, target_language=target)
-    config = choose_config(None, text, order["model"], order["settings"])
+    config = choose_config(None, text, "", order["settings"])
     model, task = create(config)
     run = Path(order["run"])
     began, whole = time.perf_counter(), True
@@ -172,24 +172,17 @@ class Benchmark:
         """What to train on so many pairs."""
         files = self.given.files | self.draw(pairs)
         common = {"pairs": pairs, "files": files, "languages": self.given.languages}
+        more, only = self.given.settings, self.given.only
         # captured steps compute the same as plain ones, in a fraction of the time
-        old = {
-            "variant": "rnnsearch",
-            "model": "",
-            "settings": ["train.capture=true", "model.name=rnnsearch"],
-        }
-        new = [
-            {"variant": name, "model": "", "settings": ["train.average=5", *changes]}
-            for name, changes in {"table": [], **variants(pairs)}.items()
-            if self.given.only is None or name in self.given.only
-        ]
-        for each in new:
-            each["settings"] += self.given.settings
-        old["settings"] = [*old["settings"], *(self.given.settings if self.given.tiny else [])]
+        old = ["train.capture=true", "model.name=rnnsearch", *(more if self.given.tiny else [])]
+        settings = {"rnnsearch": old}
+        for name, changes in {"table": [], **variants(pairs)}.items():
+            settings[name] = ["train.average=5", *changes, *more]
         return [
-            common | each | {"seed": seed, "settings": [*each["settings"], f"train.seed={seed}"]}
+            common | {"variant": name, "seed": seed, "settings": [*own, f"train.seed={seed}"]}
             for seed in self.given.seeds
-            for each in ([old] if self.given.only is None or "rnnsearch" in self.given.only else []) + new
+            for name, own in settings.items()
+            if only is None or name in only
         ]
 
     def draw(self, pairs: int) -> dict[str, str]:

@@ -11,10 +11,11 @@ Writes results/pooling.json and docs/pictures/layer-attention-pooling.png.
 """
 
 import time
+from itertools import product
 
 import torch
 import torch.nn.functional as F
-from common import PICTURES, keep
+from common import PICTURES, caption, keep
 from torch import Tensor, nn
 
 from regard.attention.record import record
@@ -72,7 +73,7 @@ def measure(pooling: PoolingName, S: int, order: int) -> Reader:
     for seed in SEEDS:
         model, value = train(pooling, S, seed)
         values.append(round(value, 4))
-    mean, last = sum(values) / len(values), LENGTHS.index(S) == len(LENGTHS) - 1
+    mean, last = sum(values) / len(values), LENGTHS[-1] == S
     print(pooling, S, values, f"{time.process_time() - started:.0f} s", flush=True)
     said = "{:.0f} % right of 160 positions" if pooling == "attention" else "their mean {:.0f} %"
     keep(
@@ -106,23 +107,20 @@ def draw(model: Reader) -> None:
     gold = [(int(x[row, :, 1].argmax()), row) for row in range(rows)]
     positions = [str(s + 1) for s in range(S)]
     draw_alignment(weights, positions, names, gold=gold, key="the marked position", path=PICTURE)
-    PICTURE.with_suffix(".txt").write_text(
+    caption(
+        PICTURE.stem,
         "Attention pooling on six sequences of 24 symbols: the orange frame is the marked position, whose "
-        "symbol is the class; shades are the weights with which the positions go into the pooled vector.\n",
-        encoding="utf-8",
+        "symbol is the class; shades are the weights with which the positions go into the pooled vector.",
     )
 
 
 def main() -> None:
     """Measure both poolings at every length; draw the last attention."""
     torch.set_num_threads(1)
-    order = 0
-    for S in LENGTHS:
-        for pooling in POOLINGS:
-            model = measure(pooling, S, order)
-            order += 1
-            if pooling == "attention":
-                shown = model
+    for order, (S, pooling) in enumerate(product(LENGTHS, POOLINGS)):
+        model = measure(pooling, S, order)
+        if pooling == "attention":
+            shown = model
     draw(shown)
 
 

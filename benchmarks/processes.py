@@ -155,12 +155,10 @@ def recorded_step() -> dict[str, Any]:
 
 def record(metric: str, value: float, details: dict[str, Any], note: str, *, began: float) -> None:
     """A figure in results/processes.json."""
-    from regard.bench.records import measured
-    from regard.evaluate.results import write_result
+    from common import keep
 
     seconds = time.perf_counter() - began
-    found = measured("processes", metric, value, seconds=seconds, details=details, note=note)
-    print(f"written: {write_result(ROOT / 'results', found)}")
+    print("written:", keep("processes", metric, value, seconds=seconds, details=details, note=note))
 
 
 def main() -> None:

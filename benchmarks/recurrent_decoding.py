@@ -34,15 +34,11 @@ HIDDEN, EMBEDDING, STEPS = 500, 256, 200
 WANTED = 1.5  # times as fast as the loop
 
 
-def softmax_over(scores: Tensor, hidden: Tensor) -> Tensor:
-    """(B, S) scores -> weights, none on padding."""
-    return scores.masked_fill(hidden, -torch.inf).softmax(-1)
-
-
 def additive_by_hand(model: Translating, query: Tensor, projected: Tensor, hidden: Tensor) -> Tensor:
-    """softmax(v · tanh(W q + U k)), with U k computed once: (B, S)."""
+    """softmax(v · tanh(W q + U k)), with U k computed once: (B, S), zero on padding."""
     score = model.attention.score
-    return softmax_over(score.v(torch.tanh(score.W(query)[:, None] + projected)).squeeze(-1), hidden)
+    scores = score.v(torch.tanh(score.W(query)[:, None] + projected)).squeeze(-1)
+    return scores.masked_fill(hidden, -torch.inf).softmax(-1)
 
 
 def written_by(step: Callable[[Tensor], Tensor], batch: PairBatch) -> Tensor:

@@ -10,26 +10,21 @@ Writes results/transformer-parts.json, docs/pictures/model-transformer.png and
 docs/pictures/layer-sinusoidal-positions.png.
 """
 
-import tempfile
 import time
-from pathlib import Path
 
 import torch
 from common import PICTURES, arguments, caption, keep
+from reversing import EXAMPLE, share_right, tested, train
 
 from regard.attention.config import AttentionConfig
 from regard.decode.forced import forced
-from regard.decode.greedy import greedy
 from regard.layers.positions import sinusoids
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.tasks.reverse import ReverseSettings, ReverseTask
 from regard.train.config import load_recipe
-from regard.train.loop import fit
-from regard.train.progress import Quiet
 from regard.viz.heatmap import draw_alignment, draw_heads
 
-RECIPE, SEED, TESTED, LENGTHS = "transformer-reverse", 1, 256, (4, 8, 12, 16, 20)
-EXAMPLE = 7  # which test sequence is drawn
+RECIPE, SEED, LENGTHS = "transformer-reverse", 1, (4, 8, 12, 16, 20)
 PARTS: dict[str, dict[str, object]] = {
     "sinusoidal": {},
     "none": {"positions": "none"},
@@ -55,10 +50,8 @@ def measure(name: str, settings: dict[str, object]) -> Transformer:
     given = config.model_settings | settings | task.sizes()
     model = Transformer(TransformerConfig(**given))  # type: ignore[arg-type]
     started = time.process_time()
-    with tempfile.TemporaryDirectory() as folder:
-        summary = fit(model, task, config, run=Path(folder) / "run", progress=Quiet())
+    summary = train(model, task, config)
     seconds = time.process_time() - started
-    model.eval()
     right = {length: share_right(model, task, length) for length in LENGTHS}
     print(
         name,
@@ -85,25 +78,6 @@ def measure(name: str, settings: dict[str, object]) -> Transformer:
         },
     )
     return model
-
-
-def tested(task: ReverseTask, length: int) -> ReverseTask:
-    """New sequences, all of one length."""
-    return ReverseTask(
-        ReverseSettings(shortest=length, longest=length, test=TESTED), task.source, task.target
-    )
-
-
-def share_right(model: Transformer, task: ReverseTask, length: int) -> float:
-    """The share of right symbols at one length."""
-    batch = tested(task, length).batch("test", range(TESTED))
-    hypotheses = greedy(model, batch, maximum=length + 8)
-    right = sum(
-        a == b
-        for hypothesis, target in zip(hypotheses, batch.target[:, :-1].tolist(), strict=True)
-        for a, b in zip(hypothesis.tokens, target, strict=False)
-    )
-    return right / (TESTED * length)
 
 
 def draw(model: Transformer) -> None:

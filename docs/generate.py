@@ -24,7 +24,7 @@ DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 KEPT = ROOT / "build" / "docs" / "ran"
 NOT_PAGES = ("_static", "_templates", "generator", "locale")
-NOTEBOOK = "*{words}: [{name}.ipynb]({name}.ipynb).*"
+NOTEBOOK = "*As a notebook: [{name}.ipynb]({name}.ipynb).*"
 
 
 def written() -> dict[str, str]:
@@ -78,7 +78,7 @@ def _page(name: str, text: str) -> dict[str, str | bytes | Path]:
                 files[f"drawn/{made}/{file.name}"] = file
         if path.parts[0] == "tutorials":
             title, _, rest = page.partition("\n\n")
-            said = NOTEBOOK.format(words="As a notebook", name=path.stem)
+            said = NOTEBOOK.format(name=path.stem)
             page = f"{title}\n\n{said}\n\n{rest}"
             files[path.with_suffix(".ipynb").as_posix()] = blocks.notebook(text)
     if path.parent.name == "papers" and path.stem != "index":

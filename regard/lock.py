@@ -133,7 +133,7 @@ class FolderLock:
 
     def refuse(self, who: str) -> Taken:
         """The error to raise when this folder has another owner."""
-        return Taken(f"{self.folder}: {who}, works in it; expected a folder of its own.")
+        return Taken(f"{self.folder}: it is in use by {who}; expected a free folder.")
 
 
 def _boot() -> str:

@@ -34,6 +34,12 @@ def aside(path: Path) -> Path:
     return path.with_name(f".{path.name}.{secrets.token_hex(8)}")
 
 
+def sync(file: BinaryIO) -> None:
+    """Flush a file and sync it to disk."""
+    file.flush()
+    os.fsync(file.fileno())
+
+
 @contextmanager
 def whole(path: Path) -> Iterator[BinaryIO]:
     """Open a file that appears only once it is complete; an interrupted write leaves the old file, or none.
@@ -45,8 +51,7 @@ def whole(path: Path) -> Iterator[BinaryIO]:
     try:
         with beside.open("wb") as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
+            sync(file)
         beside.replace(path)
     except OSError as error:
         if error.filename == str(beside):  # users have never heard of the temporary name

@@ -21,13 +21,23 @@ def test_a_chinese_query_is_split_where_the_pages_are_split():
     assert search.RUN.findall(query) == ["局部注意力", "local", "p", "预测对齐", "SNAIL", "5", "类"]
 
 
+def commands(page: str) -> list[str]:
+    """The `regard` commands of a page's shell blocks, each on one line, without comments."""
+    found = []
+    for block in re.findall(r"^```sh\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
+        for line in block.replace("\\\n", " ").splitlines():
+            line = re.sub(r"\s+#.*$", "", line).strip()
+            if line.startswith("regard "):
+                found.append(line)
+    return found
+
+
 def test_every_command_of_a_page_exists_with_its_options():
     import typer
 
     from regard.cli.main import app
     from regard.train.config import recipe_names
 
-    commands = generator("blocks").commands
     group = typer.main.get_command(app)
     known = {}
     for name in group.list_commands(None):

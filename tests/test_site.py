@@ -123,10 +123,10 @@ def test_every_picture_of_the_documentation_has_a_caption(pages):
 def test_every_system_is_one_click_from_the_first_page_in_both_languages(pages):
     papers = generator("papers").PAPERS
     chinese = catalogues().catalogue(DOCS / "locale" / "zh_CN" / "LC_MESSAGES" / "index.po")
-    assert {key for paper in papers for key in paper.models} == set(catalog.names("model"))
+    assert {key for models in papers.values() for key in models} == set(catalog.names("model"))
     for paper in papers:
-        assert f"papers/{paper.page}.html" in pages["index.html"].links
-        assert any(f"(papers/{paper.page}.md)" in str(message.string) for message in chinese)
+        assert f"papers/{paper}.html" in pages["index.html"].links
+        assert any(f"(papers/{paper}.md)" in str(message.string) for message in chinese)
 
 
 def test_the_pages_that_are_translated_are_translated_whole():

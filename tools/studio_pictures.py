@@ -13,6 +13,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote
 
 from PIL import Image
@@ -24,36 +25,36 @@ BOY = "The boy who often wears an old green coat reads a French novel at home."
 WIDE, PHONE = (1240, 940), (390, 844)
 BITS = ".".join(f"{(41 + 73 * i) % 256:x}" for i in range(40))
 
-# name: address, size, light or dark, language, what to point at
+
+class Shot(NamedTuple):
+    """A picture to take."""
+
+    address: str
+    size: tuple[int, int] = WIDE
+    colours: str = "light"
+    language: str = "en-US"
+    at: str | None = None  # what to point at
+
+
 PICTURES = {
-    "translate": (f"translate?model=demo-rnnsearch&text={quote(BOY)}", WIDE, "light", "en-US", "français"),
-    "compare-two": (
-        f"translate?model=demo-rnnsearch&with=demo-seq2seq&text={quote(BOY)}",
-        WIDE,
-        "dark",
-        "en-US",
-        None,
+    "translate": Shot(f"translate?model=demo-rnnsearch&text={quote(BOY)}", at="français"),
+    "compare-two": Shot(
+        f"translate?model=demo-rnnsearch&with=demo-seq2seq&text={quote(BOY)}", colours="dark"
     ),
-    "tree": ("translate?beam=tree&hypothesis=2", WIDE, "light", "en-US", ".tree"),
-    "heads": ("translate?layer=3&head=1", WIDE, "light", "en-US", ".heads"),
-    "point": ("point", WIDE, "light", "en-US", None),
-    "remember": (f"remember?bits={BITS}", WIDE, "dark", "en-US", None),
-    "ask": ("ask", WIDE, "light", "en-US", None),
-    "read": (
-        f"read?tab=score&text={quote('The boy who often wears an old green coat reads')}",
-        WIDE,
-        "light",
-        "en-US",
-        None,
-    ),
-    "entailment": ("read?hypothesis=w52+-w39+w58+w47", WIDE, "dark", "en-US", None),
-    "see-captions": ("see?number=1", WIDE, "dark", "en-US", None),
-    "see-samples": ("see?tab=sample", WIDE, "light", "en-US", None),
-    "see-characters": ("see?tab=characters", WIDE, "light", "en-US", None),
-    "mechanisms": ("mechanisms?name=local-predictive", WIDE, "light", "en-US", None),
-    "comparison": ("compare?tab=comparisons", (1240, 1120), "light", "en-US", None),
-    "any-model": ("model", WIDE, "light", "en-US", None),
-    "telephone": ("translate", PHONE, "dark", "zh-CN", None),
+    "tree": Shot("translate?beam=tree&hypothesis=2", at=".tree"),
+    "heads": Shot("translate?layer=3&head=1", at=".heads"),
+    "point": Shot("point"),
+    "remember": Shot(f"remember?bits={BITS}", colours="dark"),
+    "ask": Shot("ask"),
+    "read": Shot(f"read?tab=score&text={quote('The boy who often wears an old green coat reads')}"),
+    "entailment": Shot("read?hypothesis=w52+-w39+w58+w47", colours="dark"),
+    "see-captions": Shot("see?number=1", colours="dark"),
+    "see-samples": Shot("see?tab=sample"),
+    "see-characters": Shot("see?tab=characters"),
+    "mechanisms": Shot("mechanisms?name=local-predictive"),
+    "comparison": Shot("compare?tab=comparisons", size=(1240, 1120)),
+    "any-model": Shot("model"),
+    "telephone": Shot("translate", size=PHONE, colours="dark", language="zh-CN"),
 }
 
 
@@ -63,12 +64,12 @@ def main(server: str, *names: str) -> None:
     chromium = os.environ.get("REGARD_CHROMIUM") or shutil.which("chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        for name, (address, (width, height), light, language, at) in PICTURES.items():
+        for name, (address, (width, height), colours, language, at) in PICTURES.items():
             if names and name not in names:
                 continue
             context = browser.new_context(
                 viewport={"width": width, "height": height},
-                color_scheme=light,
+                color_scheme=colours,
                 locale=language,
                 reduced_motion="reduce",
                 device_scale_factor=2 if width < 500 else 1,

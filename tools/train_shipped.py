@@ -89,12 +89,12 @@ class Training:
 
     def pack(self, model: Shipped) -> bool:
         """Pack the best seed; False where nothing could be packed."""
-        found = [(self.loss(model, seed), seed) for seed in range(1, model.seeds + 1)]
-        losses = [(loss, seed) for loss, seed in found if loss is not None]
+        found = {seed: self.loss(model, seed) for seed in range(1, model.seeds + 1)}
+        losses = {seed: loss for seed, loss in found.items() if loss is not None}
         if not losses:
             say(f"{model.name}: no seed has a checkpoint; nothing is packed")
             return False
-        _, seed = min(losses)
+        seed = min(losses, key=lambda seed: losses[seed])
         run, packed = self.folder(model, seed), self.out / model.name
         words = [sys.executable, "-m", "regard", "pack", str(run), str(packed)]
         done = subprocess.run(words, env=self.environment(), capture_output=True, text=True, check=False)
@@ -103,14 +103,9 @@ class Training:
             say(f"{model.name}: not packed: {said[-1]}")
             return False
         result = read_packed(packed)
-        losses_by_seed = {str(number): each for each, number in losses}
         record = result.record
-        self.figures[model.name] = {
-            **record,
-            "bytes": result.bytes,
-            "seed": seed,
-            "validation_losses": losses_by_seed,
-        }
+        figures = {"bytes": result.bytes, "seed": seed, "validation_losses": losses}
+        self.figures[model.name] = record | figures
         text = json.dumps(list(self.figures.values()), indent=1, ensure_ascii=False) + "\n"
         self.file.write_text(text, encoding="utf-8")
         say(f"{model.name}: {record['metric']} {record['value']:g}, {result.bytes / 1e6:.2f} MB packed")

@@ -157,14 +157,3 @@ def _text(text: str) -> list[nbformat.NotebookNode]:
         r"\[([^\]]+)\]\([^)]*\.md[^)]*\)", r"\1", text
     ).strip()  # links between pages lead nowhere here
     return [new_markdown_cell(plain)] if plain else []
-
-
-def commands(page: str) -> list[str]:
-    """The `regard` commands of a page's shell blocks, each on one line, without comments."""
-    found = []
-    for block in re.findall(r"^```sh\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
-        for line in block.replace("\\\n", " ").splitlines():
-            line = re.sub(r"\s+#.*$", "", line).strip()
-            if line.startswith("regard "):
-                found.append(line)
-    return found

@@ -118,14 +118,7 @@ def _linked(line: str) -> str:
 def signature(row: catalog.Row) -> str:
     """How the row's object is called."""
     found: Any = row.load()
-    if inspect.isclass(found) and hasattr(found, "Config"):
-        return _call(found.Config)
-    if inspect.isclass(found) and hasattr(found, "Settings"):
-        return _call(found.Settings)
-    return _call(found)
-
-
-def _call(found: Any) -> str:
+    found = getattr(found, "Config", getattr(found, "Settings", found))
     try:
         parameters = inspect.signature(found)
     except ValueError:

@@ -26,15 +26,11 @@ LANGUAGES = ("zh_CN",)
 SHARED = ("shared", "records", "docstrings")
 
 
-def patterns() -> list[str]:
-    """The lines of pages.txt."""
-    lines = (LOCALE / "pages.txt").read_text(encoding="utf-8").splitlines()
-    return [line for line in lines if line and not line.startswith("#")]
-
-
 def pages(messages: Path) -> list[str]:
-    """The pages that have to be complete, in a folder of templates."""
-    found = [path for pattern in patterns() for path in sorted(messages.glob(f"{pattern}.pot"))]
+    """The pages of pages.txt, which have to be complete, in a folder of templates."""
+    lines = (LOCALE / "pages.txt").read_text(encoding="utf-8").splitlines()
+    patterns = [line for line in lines if line and not line.startswith("#")]
+    found = [path for pattern in patterns for path in sorted(messages.glob(f"{pattern}.pot"))]
     return [path.relative_to(messages).with_suffix("").as_posix() for path in found]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import mean
 
 from catalogues import LOCALE, catalogue
-from recordings import any_model_batches
+from costs import any_model_batches
 from records import benchmark, markdown, newest, number, place, words
 
 from regard import catalog

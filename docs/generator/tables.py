@@ -11,7 +11,6 @@ from pathlib import Path
 import costs
 import experiments
 import readme
-import recordings
 import records
 
 MAKERS: dict[str, Callable[[Path, str], str]] = {  # of the marker <!-- KIND: NAME --> in a page
@@ -26,7 +25,7 @@ MAKERS: dict[str, Callable[[Path, str], str]] = {  # of the marker <!-- KIND: NA
     "steps": costs.steps_table,
     "calls": costs.calls_table,
     "choices": costs.choices_table,  # the device, or any
-    "any-model": recordings.any_model_table,  # encoder or decoder
+    "any-model": costs.any_model_table,  # encoder or decoder
     "demo": readme.demo_table,  # any name
 }
 

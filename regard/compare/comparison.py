@@ -27,12 +27,12 @@ from regard import catalog
 from regard.compare.jobs import PATIENCE, Job, run_jobs, standing
 from regard.compare.launched import run_launched
 from regard.compare.trial import (
+    IMPOSSIBLE,
     TEST,
     Asked,
     Measured,
     MeasuredJob,
     Training,
-    forget_impossible,
     read_measured,
     read_training,
     trained_by,
@@ -46,7 +46,6 @@ from regard.train.run_folder import UNLEARNT, RunFolder
 
 Ended = Literal["finished", "impossible", "failed", "unfinished"]
 RESERVE = 20.0  # seconds before a deadline at which trainings must save; the report needs some too
-_KINDS: tuple[Literal["score", "window", "normalizer"], ...] = ("score", "window", "normalizer")
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,7 @@ class _Axis:
     label: str
     key: str  # table.key; "recipe" and "model" choose the config to start from
     values: tuple[str, ...]
-    named: bool  # whether variant names show the label too: "heads 4", but "dot"
+    named: bool = False  # whether variant names show the label too: "heads 4", but "dot"
 
 
 def plan(
@@ -143,16 +142,15 @@ def plan(
         recipe: load_recipe(recipe, overrides, tables=tables(recipe) if tables else None) for recipe in begins
     }
     axes = [
-        _Axis("recipe", "recipe", tuple(recipes), False),
-        _Axis("model", "model", tuple(models), False),
-        *(
-            _Axis(kind, f"model.attention.{kind}", tuple(values), False)
-            for kind, values in zip(_KINDS, (scores, windows, normalizers), strict=True)
-        ),
-        *(_axis(text) for text in vary),
+        _Axis("recipe", "recipe", tuple(recipes)),
+        _Axis("model", "model", tuple(models)),
+        _Axis("score", "model.attention.score", tuple(scores)),
+        _Axis("window", "model.attention.window", tuple(windows)),
+        _Axis("normalizer", "model.attention.normalizer", tuple(normalizers)),
+        *map(_axis, vary),
     ]
-    _check_keys(axes)
     axes = [axis for axis in axes if axis.values]
+    _check_keys(axes)
     labels = Counter(axis.label for axis in axes)
     axes = [axis if labels[axis.label] == 1 else replace(axis, label=axis.key) for axis in axes]
     chosen = list(_one_at_a_time(axes) if each else _combinations(axes))
@@ -283,13 +281,13 @@ def split_values(text: str) -> tuple[str, ...]:
 
 def _check_keys(axes: Sequence[_Axis]) -> None:
     """Raise ConfigError for unknown catalogue keys: they are typos, not impossible combinations."""
+    kinds: tuple[catalog.Kind, ...] = ("score", "window", "normalizer", "model")
     for axis in axes:
-        for value in axis.values:
-            if axis.key in (f"model.attention.{kind}" for kind in _KINDS):
-                catalog.find(value, axis.label)  # type: ignore[arg-type]
-            elif axis.key == "model":
-                catalog.find(value, "model")
-    keys = [axis.key for axis in axes if axis.values]
+        for kind in kinds:
+            if axis.key.removeprefix("model.attention.") == kind:
+                for value in axis.values:
+                    catalog.find(value, kind)
+    keys = [axis.key for axis in axes]
     for key in keys:
         if keys.count(key) > 1:
             raise ConfigError(f"compare: {key} is varied twice; expected each setting once.")
@@ -320,8 +318,9 @@ def run(
     until = None if deadline is None else started + max(deadline - RESERVE, deadline / 2)
     jobs = _jobs(comparison, folder, workers)
     waiting: dict[MeasuredJob, RunConfig] = {}
-    for (variant, seed), job in jobs.items():
-        config = _seeded(comparison, variant, seed)
+    configs = {variant.name: variant.config for variant in comparison.variants if variant.config is not None}
+    for (name, seed), job in jobs.items():
+        config = replace(configs[name], train=replace(configs[name].train, seed=seed))
         if (job.run / "config.toml").exists():  # it must resume with its original settings, budget included
             RunFolder(job.run).require_same(config, may_change=UNLEARNT)
         if read_measured(job.run, job.asked) is None:
@@ -329,7 +328,7 @@ def run(
     _require_processes(jobs.values(), count_launched())
     if is_main_process():
         for job, config in waiting.items():
-            forget_impossible(job.run)  # newer code may be able to build it
+            (job.run / IMPOSSIBLE).unlink(missing_ok=True)  # newer code may be able to build it
             Path(job.recipe).parent.mkdir(parents=True, exist_ok=True)
             config.write(Path(job.recipe))
     failures: dict[Job, str] = {}
@@ -356,12 +355,6 @@ def read(comparison: Comparison, folder: Path) -> list[Outcome]:
 
 
 _Jobs = dict[tuple[str, int], MeasuredJob]  # by variant name and seed
-
-
-def _seeded(comparison: Comparison, name: str, seed: int) -> RunConfig:
-    [config] = [variant.config for variant in comparison.variants if variant.name == name]
-    assert config is not None
-    return replace(config, train=replace(config.train, seed=seed))
 
 
 def _jobs(comparison: Comparison, folder: Path, workers: int) -> _Jobs:

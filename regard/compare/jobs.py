@@ -70,7 +70,7 @@ class Job:
     def reason(self) -> str:
         """Why it failed: the last line of its log."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        return lines[-1].removeprefix("regard: ") if lines else "it said nothing"
+        return lines[-1].removeprefix("regard: ") if lines else "it printed nothing"
 
 
 def run_jobs(
@@ -91,7 +91,8 @@ def run_jobs(
     """
     waiting = list(jobs)
     running: list[tuple[Job, subprocess.Popen[bytes]]] = []
-    with _View(jobs, console) as view:
+    view = _View(jobs, console)
+    with view.bars:
         try:
             while (waiting or running) and (until is None or time.monotonic() < until):
                 while waiting and len(running) < workers:
@@ -164,23 +165,16 @@ class _View:
             TextColumn("{task.completed:.0f}/{task.total:.0f}"),
             TextColumn("{task.description}", markup=False),
         )
-        self._bars = Progress(*columns, console=console, disable=not console.is_terminal)
-        self._tasks = {job: self._bars.add_task("waiting", job=job.name, total=job.steps) for job in jobs}
+        self.bars = Progress(*columns, console=console, disable=not console.is_terminal)
+        self._tasks = {job: self.bars.add_task("waiting", job=job.name, total=job.steps) for job in jobs}
         self._console = console
         self._shown = dict.fromkeys(jobs, time.monotonic())
-
-    def __enter__(self) -> "_View":
-        self._bars.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._bars.stop()
 
     def update(self, job: Job) -> None:
         now = standing(job)
         step, text = (now.step, describe(now)) if now else (0, "preparing")
         if self._console.is_terminal:
-            self._bars.update(self._tasks[job], completed=step, description=text)
+            self.bars.update(self._tasks[job], completed=step, description=text)
         elif time.monotonic() - self._shown[job] >= LINE_SECONDS:
             self._shown[job] = time.monotonic()
             self._console.print(f"{job.name}: step {step}/{job.steps}  {text}", markup=False)

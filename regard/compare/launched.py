@@ -49,7 +49,8 @@ def _measure(job: MeasuredJob, config: RunConfig) -> str:
     try:
         reasons = together(["" if failure is None else str(failure)])
     except RuntimeError:  # the others are inside the training, waiting for this process
-        raise failure or DataError(f"{job.name}: other processes are lost; start again to go on.") from None
+        lost = DataError(f"{job.name}: other processes were lost; run the command again to continue.")
+        raise failure or lost from None
     if len(set(reasons)) > 1:
         raise DataError(f"{job.name}: {next(filter(None, reasons))}")
     return reasons[0]

@@ -121,7 +121,7 @@ def _sentences(table: Table) -> str:
     text += f" Memory is the peak {'of the accelerator' if on_device else 'resident, of the process'}."
     together = max(one["side_by_side"] for one in done)
     if together > 1:
-        text += f" {together} trainings shared the machine, so the speeds are to be compared with each other."
+        text += f" {together} trainings shared the machine, so compare these speeds only with each other."
     processes = max(one.get("processes", 1) for one in done)
     if processes > 1:
         text += f" {processes} processes trained together; memory is that of the first."

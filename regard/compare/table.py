@@ -137,14 +137,14 @@ def _together(texts: Sequence[str], exact: Sequence[float] = ()) -> str:
 
     If the texts are `exact` rounded, the mean is that of `exact`.
     """
-    matches = [_SHOWN.fullmatch(text) for text in texts]
-    if None in matches or len({match[3] for match in matches if match}) > 1:
-        return texts[0] if len(set(texts)) == 1 else " / ".join(texts)
-    values = [float(match[1]) for match in matches if match]
-    decimals = max(len(match[2] or "") for match in matches if match)
-    unit = matches[0][3] if matches[0] else ""
-    if len(values) == 1:
+    if len(texts) == 1:
         return texts[0]
+    matches = [match for text in texts if (match := _SHOWN.fullmatch(text))]
+    if len(matches) < len(texts) or len({match[3] for match in matches}) > 1:
+        return texts[0] if len(set(texts)) == 1 else " / ".join(texts)
+    values = [float(match[1]) for match in matches]
+    decimals = max(len(match[2] or "") for match in matches)
+    unit = matches[0][3]
     if len(exact) == len(values) and all(
         abs(a - b) <= 0.51 * 0.1**decimals for a, b in zip(exact, values, strict=True)
     ):

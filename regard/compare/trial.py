@@ -36,9 +36,8 @@ from regard.errors import ConfigError, DataError, RegardError
 from regard.evaluate.base import evaluate
 from regard.evaluate.divided import together
 from regard.evaluate.results import commit, machine
-from regard.models.base import Model
 from regard.storage import alone
-from regard.tasks.base import Split, Task
+from regard.tasks.base import Split
 from regard.train import durable
 from regard.train.config import RunConfig, load_recipe
 from regard.train.interrupt import Interrupted
@@ -181,17 +180,10 @@ def read_impossible(run: Path) -> str | None:
     return str(json.loads(path.read_text(encoding="utf-8"))["reason"]) if path.exists() else None
 
 
-def forget_impossible(run: Path) -> None:
-    """Let the next comparison try to build the model again."""
-    (run / IMPOSSIBLE).unlink(missing_ok=True)
-
-
 def _train(config: RunConfig, run: Path, side_by_side: int) -> bool:
     """Train or resume; False if the model cannot be built (the reason is written to the folder)."""
     _reset_peak()
     resume = (run / "config.toml").exists()
-    model: Model
-    task: Task
     try:
         if resume:
             config, model, task = reopen(run, [f"train.threads={config.train.threads}"])
@@ -280,7 +272,7 @@ def _read(path: Path, kind: type[Any]) -> Any:
     try:
         return kind(**json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError) as error:
-        raise DataError(f"{path}: cannot be read: {error}. Delete it to have it made again.") from error
+        raise DataError(f"{path}: cannot be read: {error}. Delete it and start again.") from error
 
 
 def _stop_with_parent() -> None:

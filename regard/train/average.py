@@ -37,8 +37,7 @@ class Snapshots:
         content = safetensors.torch.save(weights)
         path = self.folder / f"step-{step:08d}-{digest(content)[:DIGITS]}.safetensors"
         durable.replace(path, content)
-        others = [other for other in self._files(step) if _step(other) < step]
-        kept = [*others, path][-self.count :]
+        kept = [*self._files(step - 1), path][-self.count :]
         for other in self.folder.iterdir():
             if other not in kept:
                 other.unlink()
@@ -49,8 +48,9 @@ class Snapshots:
         return average([self._read(path) for path in files]) if files else None
 
     def _files(self, step: int) -> list[Path]:
-        files = sorted(self.folder.glob("step-*.safetensors")) if self.folder.exists() else []
-        return [path for path in files if _step(path) <= step]
+        """The files up to a step, earlier ones first."""
+        files = sorted(self.folder.glob("step-*.safetensors"))
+        return [path for path in files if int(path.stem.split("-")[1]) <= step]
 
     def _read(self, path: Path) -> Tensors:
         try:
@@ -61,10 +61,6 @@ class Snapshots:
             return dict(safetensors.torch.load(content))
         except (OSError, SafetensorError) as error:
             raise DataError(f"{self.run}: {FOLDER}/{path.name} cannot be read: {error}.") from error
-
-
-def _step(path: Path) -> int:
-    return int(path.stem.split("-")[1])
 
 
 def average(weights: Sequence[Tensors]) -> Tensors:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
 
 import torch
@@ -11,6 +12,7 @@ from regard.errors import DataError
 from regard.tasks.base import Task, Waiting
 
 
+@dataclass
 class Stream:
     """The training batches of one process, in the order that all processes share.
 
@@ -18,22 +20,17 @@ class Stream:
     leave one without work and the others waiting for it: such rows join a neighbouring batch.
     """
 
-    def __init__(
-        self,
-        task: Task,
-        *,
-        seed: int,
-        batch: int,
-        processes: int,
-        process: int,
-        epoch: int = 0,
-        position: int = 0,
-        learnt: int = 0,
-    ) -> None:
-        self.task = task
-        self.seed, self.batch = seed, batch
-        self.processes, self.process = processes, process
-        self.epoch, self.position, self.learnt = epoch, position, learnt
+    task: Task
+    _: KW_ONLY
+    seed: int
+    batch: int
+    processes: int
+    process: int
+    epoch: int = 0
+    position: int = 0
+    learnt: int = 0
+
+    def __post_init__(self) -> None:
         self._plan = self._plan_epoch()
 
     @property

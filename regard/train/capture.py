@@ -61,11 +61,6 @@ class CapturedStep:
         recording.graph.replay()
         return recording.loss
 
-    @property
-    def shapes(self) -> int:
-        """How many graphs were captured."""
-        return len(self._recordings)
-
     def _record(self, batch: Any, player: Hashable) -> _Recording:
         step = self._step if player is None else partial(self._step, player=player)
         kept = replace(batch, **{name: tensor.clone() for name, tensor in _tensors(batch).items()})

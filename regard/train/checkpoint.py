@@ -6,11 +6,12 @@ once; then unnamed checkpoints are removed. A process killed at any moment leave
 checkpoints. If `checkpoints.json` is missing or damaged, they are reconstructed from the folders.
 """
 
+import errno
 import json
 import re
 import shutil
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -114,7 +115,7 @@ class Checkpoints(VerifiedFiles):
         numbers = asdict(checkpoint.state) | {"numbers": checkpoint.numbers}
         names = ("model", "optimizer", "random")
         tensors = {f"{name}.safetensors": getattr(checkpoint, name) for name in names}
-        with durable.disk_errors(self.path, self.describe_last):
+        with self.disk_errors():
             folder = self._unused(checkpoint.state.step)
             self._write(folder, tensors, numbers)
             self._point_names_to(folder, best=best)
@@ -126,7 +127,7 @@ class Checkpoints(VerifiedFiles):
         if found is not None and self.read_json(found / "state.json")["step"] == step:
             return
         folder = self.checkpoints / f"averaged-{step:08d}"
-        with durable.disk_errors(self.path, self.describe_last):
+        with self.disk_errors():
             self._write(folder, {WEIGHTS: model}, {"step": step})
             self._write_names(self._read_names() | {"averaged": folder.name})
 
@@ -194,6 +195,17 @@ class Checkpoints(VerifiedFiles):
     def describe_last(self) -> str:
         step = self.last_step()
         return "no checkpoint is complete" if step is None else f"the last complete checkpoint is step {step}"
+
+    @contextmanager
+    def disk_errors(self) -> Iterator[None]:
+        """Turn a disk error (full, not writable) into a DataError that says what can still be used."""
+        try:
+            yield
+        except OSError as error:
+            reason = f"cannot be written: {error.strerror or error}"
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                reason = "no space left on the device"
+            raise DataError(f"{self.path}: {reason}; {self.describe_last()}.") from error
 
     def _write(
         self, folder: Path, tensors: Mapping[str, serialization.Tensors], numbers: Mapping[str, Any]
@@ -280,7 +292,7 @@ class Checkpoints(VerifiedFiles):
             return []
         found = [path for path in self.checkpoints.iterdir() if _FOLDER.fullmatch(path.name)]
         folders = [path for path in found if path.is_dir() and not path.is_symlink()]
-        return sorted(folders, key=lambda path: (_step(path), _repetition(path)))
+        return sorted(folders, key=lambda path: [int(number) for number in path.name.split("-")[1:]])
 
     def _prune(self) -> None:
         """Remove unnamed checkpoints, and from the best one what only resuming needs."""
@@ -300,11 +312,6 @@ def _digest_of_names(names: Mapping[str, Any]) -> str:
 
 def _step(folder: Path) -> int:
     return int(folder.name.split("-")[1])
-
-
-def _repetition(folder: Path) -> int:
-    """The number of a checkpoint among those of the same step."""
-    return int(folder.name.split("-")[2]) if folder.name.count("-") > 1 else 1
 
 
 def _last_of(name: str, folders: list[Path]) -> dict[str, Any]:

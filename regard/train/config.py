@@ -102,12 +102,9 @@ class RunConfig:
             "decode": {name: getattr(self.decode, name) for name in fields.keys(Decoding)},
         }
 
-    def to_toml(self) -> str:
-        """TOML text that `load_recipe` reads back as this config."""
-        return toml.dumps(self.tables())
-
     def write(self, path: Path) -> None:
-        path.write_text(self.to_toml(), encoding="utf-8")
+        """Write a TOML file that `load_recipe` reads back as this config."""
+        path.write_text(toml.dumps(self.tables()), encoding="utf-8")
 
 
 def load_recipe(

@@ -1,13 +1,9 @@
 """Crash-safe writes: a process killed at any moment leaves the old file or the new one, never a part."""
 
-import errno
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
-from regard.errors import DataError
+from regard.storage import sync
 
 
 def write(path: Path, data: bytes) -> None:
@@ -15,12 +11,6 @@ def write(path: Path, data: bytes) -> None:
     with path.open("wb") as file:
         file.write(data)
         sync(file)
-
-
-def sync(file: IO[bytes]) -> None:
-    """Flush a file and sync it to disk."""
-    file.flush()
-    os.fsync(file.fileno())
 
 
 def replace(path: Path, content: str | bytes) -> None:
@@ -55,14 +45,3 @@ def sync_tree(folder: Path) -> None:
         elif path.is_dir():
             sync_folder(path)
     sync_folder(folder)
-
-
-@contextmanager
-def disk_errors(run: Path, last: Callable[[], str]) -> Iterator[None]:
-    """Turn a disk error (full, not writable) into a DataError; `last()` says what can still be used."""
-    try:
-        yield
-    except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        reason = "no space left on the device" if full else f"cannot be written: {error.strerror or error}"
-        raise DataError(f"{run}: {reason}; {last()}.") from error

@@ -15,8 +15,8 @@ class RunLock(FolderLock):
 
     def refuse(self, who: str) -> Taken:
         return Taken(
-            f"{self.folder}: it is in use by a training ({who}); expected a folder of its own. "
-            "Wait for its end or choose another folder."
+            f"{self.folder}: it is in use by a training ({who}); expected a free folder. "
+            "Wait until the training ends, or choose another folder."
         )
 
 

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from regard.tasks.base import Task
-from regard.train import durable, serialization
+from regard.train import serialization
 from regard.train.accelerator import build_accelerator
 from regard.train.average import Snapshots
 from regard.train.checkpoint import Checkpoint
@@ -184,7 +184,7 @@ def _save(run: Session, *, best: bool) -> None:
     if run.metrics is not None and checkpoint is not None:
         if run.lock is not None:
             run.lock.require()
-        with durable.disk_errors(run.folder.path, run.folder.describe_last):
+        with run.folder.disk_errors():
             run.state.metrics_size = run.metrics.sync()
         run.folder.save(checkpoint, best=best)
     run.accelerator.wait_for_everyone()
@@ -198,7 +198,7 @@ def _keep_for_average(run: Session) -> None:
     weights = serialization.weights(run.plain) if main or is_sharded(run.plain) else {}
     if main:
         kept = Snapshots(run.folder.path, run.train.average)
-        with durable.disk_errors(run.folder.path, run.folder.describe_last):
+        with run.folder.disk_errors():
             kept.keep(run.state.step, weights)
 
 

@@ -35,7 +35,7 @@ class WithinMemory(TorchFunctionMode):
         largest = max(numbers, key=numbers.__getitem__, default="")
         what = f"'model.{largest}' is {numbers[largest]}" if largest else "the model is too large"
         return (
-            f"{what}; the weights ask for at least {_size(self._bytes)} of memory, and this machine has "
+            f"{what}; the weights need at least {_size(self._bytes)} of memory, and this machine has "
             f"{_size(self._most)}. Set it lower."
         )
 

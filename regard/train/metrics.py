@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import DataError
-from regard.train import durable
+from regard.storage import sync
 
 _TAGS = {
     "loss": "train/loss",
@@ -48,22 +48,19 @@ class Metrics:
         self._file.write(json.dumps(plain, allow_nan=False).encode("utf-8") + b"\n")
         self._file.flush()
         if self._events is not None and "event" not in record:
-            self._write_events(plain)
+            for name, tag in _TAGS.items():
+                if plain.get(name) is not None:
+                    self._events.add_scalar(tag, plain[name], plain["step"])
 
     def sync(self) -> int:
         """Sync the file to disk; its size."""
-        durable.sync(self._file)
+        sync(self._file)
         return self._file.tell()
 
     def close(self) -> None:
         self._file.close()
         if self._events is not None:
             self._events.close()
-
-    def _write_events(self, record: dict[str, Any]) -> None:
-        for name, tag in _TAGS.items():
-            if record.get(name) is not None:
-                self._events.add_scalar(tag, record[name], record["step"])
 
 
 def read_metrics(run: Path) -> list[dict[str, Any]]:

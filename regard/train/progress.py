@@ -68,7 +68,7 @@ class Bar:
         self._bar.stop()
 
 
-class Lines:
+class Lines(Quiet):
     """A line every `every` steps, and more often when steps are slow."""
 
     def __init__(self, every: int, stream: TextIO | None = None) -> None:
@@ -88,8 +88,6 @@ class Lines:
     def note(self, text: str) -> None:
         print(text, file=self._stream, flush=True)
         self._shown = time.monotonic()
-
-    def stop(self) -> None: ...
 
 
 def choose_progress(log_every: int, console: Console | None = None) -> Progress:

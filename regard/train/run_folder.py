@@ -73,7 +73,7 @@ class RunFolder(Checkpoints):
 
     def create(self, config: RunConfig, task: Task) -> None:
         """Make the folder a run. The config is written last: without it, the folder still counts as free."""
-        with durable.disk_errors(self.path, self.describe_last):
+        with self.disk_errors():
             self.path.mkdir(parents=True, exist_ok=True)
             digests = self._save_task(task)
             known = json.dumps({"format": FORMAT, "regard": _version()}) + "\n"
@@ -104,7 +104,7 @@ class RunFolder(Checkpoints):
         before, now = self.config.read_text(encoding="utf-8"), _resolved(config)
         if before == now:
             return
-        with durable.disk_errors(self.path, self.describe_last):
+        with self.disk_errors():
             self.record_changes(self._changed(config))
             if (self.path / DIGESTS).exists():
                 digests = self.read_json(self.path / DIGESTS)

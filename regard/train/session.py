@@ -13,7 +13,7 @@ from regard.errors import ConfigError, DataError
 from regard.extras import needs
 from regard.models.base import Model, Player
 from regard.tasks.base import Loss, Task
-from regard.train import durable, serialization
+from regard.train import serialization
 from regard.train.batch_stream import Stream, moved_position
 from regard.train.capture import CapturedStep
 from regard.train.checkpoint import Checkpoint, State
@@ -114,7 +114,7 @@ class Session:
         refusal: list[Any] = [None]
         if self.accelerator.is_main_process:
             try:
-                with durable.disk_errors(self.folder.path, self.folder.describe_last):
+                with self.folder.disk_errors():
                     self.lock = cleanup.enter_context(own_run(self.folder.path, wait=wait))
             except DataError as error:
                 refusal = [str(error)]
@@ -138,7 +138,7 @@ class Session:
             cleanup.enter_context(compiled(self.plain))
         if self.train.capture and self.processes > 1:
             self.notes.append(
-                f"'train.capture' is for one process; the steps of {self.processes} are not recorded."
+                f"'train.capture' works in one process only; the steps of {self.processes} are not captured."
             )
         elif self.train.capture and self.device.type == "cuda":
             self.captured = CapturedStep(self.backward, self.plain)
@@ -166,14 +166,13 @@ class Session:
                 f"the run was saved by {were} process{'es' * (were > 1)} and goes on with {self.processes}: "
                 f"from here on the result is that of {self.processes}."
             )
-        process = self.accelerator.process_index
         self.stream = Stream(
             self.task,
             **how,
             position=self.state.position,
             learnt=self.state.learnt,
             processes=self.processes,
-            process=process,
+            process=self.accelerator.process_index,
         )
 
     def _open_views(self, cleanup: ExitStack, progress: Progress | None) -> None:
@@ -181,7 +180,7 @@ class Session:
             self.progress = Quiet()
             return
         self.progress = progress or choose_progress(self.train.log_every)
-        with durable.disk_errors(self.folder.path, self.folder.describe_last):
+        with self.folder.disk_errors():
             self.metrics = Metrics(self.folder.path, size=self.state.metrics_size, step=self.state.step)
         cleanup.callback(self.metrics.close)
         cleanup.callback(self.progress.stop)
@@ -214,7 +213,7 @@ class Session:
 
     def record(self, **numbers: Any) -> None:
         if self.metrics is not None:
-            with durable.disk_errors(self.folder.path, self.folder.describe_last):
+            with self.folder.disk_errors():
                 self.metrics.write({"step": self.state.step, **numbers})
 
     def window_loss(self) -> float | None:

@@ -5,7 +5,6 @@ All processes must call these functions together.
 
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 
@@ -26,9 +25,3 @@ def part_of(value: Tensor, parameter: Any) -> Tensor:
     from torch.distributed.tensor import distribute_tensor
 
     return distribute_tensor(value.to(parameter.device), parameter.device_mesh, parameter.placements)
-
-
-def total_norm(gradients: list[Tensor]) -> Tensor:
-    """The norm of all gradients together."""
-    found: Tensor = whole(torch.nn.utils.get_total_norm(gradients))
-    return found

@@ -18,7 +18,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.errors import ConfigError
 from regard.models.base import Model, Player
@@ -27,7 +27,7 @@ from regard.train.capture import Rounding
 from regard.train.progress import View
 from regard.train.schedule import learning_rate
 from regard.train.session import Session
-from regard.train.sharded import total_norm
+from regard.train.sharded import whole
 
 NONFINITE_IN_ROW = 10  # after this many skipped updates in a row, training is unlikely to recover
 
@@ -72,7 +72,7 @@ def _turn(run: Session, player: Player | None) -> _Turn:
         gradients = [p.grad for p in run.parameters if p.grad is not None]
         if run.processes > 1 and len(gradients) < len(run.parameters):
             _check_unused(run)
-        norm = total_norm(gradients).to(sums)
+        norm = whole(nn.utils.get_total_norm(gradients)).to(sums)
         if run.device.type != "cpu" and not run.stream.waits:
             run.ahead = _next(run)  # made while the device works
         # read all numbers at once: each read waits for the device, which then waits for the host

@@ -27,17 +27,14 @@ class Options:
     as_json: bool = False
     device: str | None = None
 
-    def decoding(self) -> Decoding:
-        """Search settings from the folder's recipe and these options; loads no weights."""
-        return self.applied(read_decoding(self.folder))
-
     def applied(self, decoding: Decoding) -> Decoding:
+        """A recipe's search settings, changed by these options."""
         dictionary = choose_dictionary(self.folder, self.unknown)
         return replace(decoding.with_beam(self.beam), nbest=self.nbest, dictionary=dictionary)
 
     def settings(self) -> dict[str, Any]:
         """Everything that affects the output, except the model."""
-        found = asdict(self.decoding())
+        found = asdict(self.applied(read_decoding(self.folder)))
         words = found.pop("dictionary")
         if words:  # by content: the file behind a name can change
             listed = json.dumps(sorted(words.items()))

@@ -162,7 +162,7 @@ def _check_names(paths: Sequence[Path], out: Path) -> None:
     for path in paths:
         if (out / path.name).resolve() == path.resolve():
             raise ConfigError(
-                f"translate: `--out` has {out}, where {path.name} lies itself; expected another folder."
+                f"translate: `--out` has {out}, which contains {path.name} itself; expected another folder."
             )
         if path.name in ("plan.json", "chunks"):
             raise DataError(f"{path}: has a name that the output folder needs; rename the file.")

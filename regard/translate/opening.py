@@ -22,17 +22,17 @@ def open_any(folder: Path, *, align: bool, device: str | None = None) -> tuple[T
         config = opened.run.config
         if align and opened.model.aligner is None:
             raise DataError(
-                f"{folder}: model is {config.model!r}, which has no attention; expected, for --align, "
-                "one that has."
+                f"{folder}: the model is {config.model!r}, which has no attention; expected a model with "
+                "attention for --align."
             )
         return Translator(opened.model, opened.task.source, opened.task.target), config.decode
     if device is not None:
-        raise ConfigError(f"translate: `--device` has {device}, and the engine of an export chooses its own.")
+        raise ConfigError(f"translate: `--device` has {device}; expected none, as an export chooses its own.")
     exported, translator = open_export(folder)
     if align and translator.aligner is None:
         raise DataError(
-            f"{folder}: an export to {exported.to}, which hands out no attention; expected, for "
-            "--align, a run folder or an export to ctranslate2."
+            f"{folder}: is an export to {exported.to}, which returns no attention weights; expected a run "
+            "folder or an export to ctranslate2 for --align."
         )
     return translator, exported.decode
 

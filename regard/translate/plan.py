@@ -103,7 +103,6 @@ class Folder:
     def agree(self, plan: Plan) -> None:
         """Write the plan; if there is one already, raise DataError unless they agree."""
         if not (self.path / FILE).exists():
-            self.path.mkdir(parents=True, exist_ok=True)
             self._write(self.path / FILE, {"format": FORMAT} | asdict(plan))
         if difference := _difference(self.read_plan(), plan):
             raise DataError(f"{self.path}: {difference}; expected the same as before, or another --out.")
@@ -159,9 +158,7 @@ class Folder:
     @contextmanager
     def writing(self, own: Input, number: int) -> Iterator[IO[bytes]]:
         """A file that becomes the chunk at the end, once it is synced to disk."""
-        path = self.chunk(own, number)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with _aside(path) as file:
+        with _durable(self.chunk(own, number)) as file:
             if own.name.endswith(".gz"):
                 # no time or name, so that equal text gives equal bytes
                 with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
@@ -184,15 +181,16 @@ class Folder:
     def join(self, plan: Plan, own: Input) -> bool:
         """Join the chunks of a file; False if some are missing."""
         entries = [self.entry(plan, own, number) for number in range(len(plan.ranges(own)))]
-        if not all(entries):
+        found = [entry for entry in entries if entry is not None]
+        if len(found) < len(entries):
             return False
-        if self.fault_of_joined(own, [entry for entry in entries if entry]) is None:
+        if self.fault_of_joined(own, found) is None:
             return True
-        with _aside(self.joined(own)) as file:
-            for number, entry in enumerate(entries):
-                if entry is None or not self.is_whole(own, number, entry):
+        with _durable(self.joined(own)) as file:
+            for number, entry in enumerate(found):
+                if not self.is_whole(own, number, entry):
                     raise DataError(
-                        f"{self.chunk(own, number)}: is not what its entry says; run the same command again."
+                        f"{self.chunk(own, number)}: does not match its entry; run the same command again."
                     )
                 file.write(self.chunk(own, number).read_bytes())
         return True
@@ -212,22 +210,15 @@ class Folder:
         return self.chunk(own, number).with_suffix(".json")
 
     def _write(self, path: Path, record: dict[str, Any]) -> None:
-        with _aside(path) as file:
+        with _durable(path) as file:
             file.write((json.dumps(record, indent=1, ensure_ascii=False) + "\n").encode())
 
 
 @contextmanager
-def _aside(path: Path) -> Iterator[IO[bytes]]:
-    """A file under a unique temporary name, renamed once it is synced to disk."""
-    aside = storage.aside(path)
-    try:
-        with aside.open("wb") as file:
-            yield file
-            durable.sync(file)
-        aside.replace(path)
-    except BaseException:
-        aside.unlink(missing_ok=True)
-        raise
+def _durable(path: Path) -> Iterator[IO[bytes]]:
+    """`storage.whole`, and the file's name is synced to disk too."""
+    with storage.whole(path) as file:
+        yield file
     durable.sync_folder(path.parent)
 
 

@@ -10,7 +10,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from queue import SimpleQueue
@@ -56,13 +56,10 @@ class Workers:
 
     def map(self, windows: Iterable[AnyWindow]) -> Iterator[tuple[AnyWindow, list[Answer]]]:
         """Each window with its answers, in order; reads only slightly ahead."""
-        given = ((window, self._submit(window)) for window in windows)
+        given = ((window, self._waiting.submit(self._translate, window)) for window in windows)
         for pair in ahead(given, AHEAD * len(self._all)):
             assert pair is not None
             yield pair[0], pair[1].result()
-
-    def _submit(self, window: Window) -> "Future[list[Answer]]":
-        return self._waiting.submit(self._translate, window)
 
     def _translate(self, window: Window) -> list[Answer]:
         worker = self._free.get()

@@ -113,8 +113,8 @@ def test_links_of_a_model_without_attention_are_refused(command, plain_run):
     outcome = command("translate", plain_run, "a b c", "--align")
     assert (outcome.status, outcome.out) == (2, "")
     assert outcome.err == (
-        f"regard: {plain_run}: model is 'seq2seq', which has no attention; expected, for --align, one that "
-        "has.\n"
+        f"regard: {plain_run}: the model is 'seq2seq', which has no attention; expected a model with "
+        "attention for --align.\n"
     )
 
 

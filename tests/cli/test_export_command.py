@@ -43,8 +43,8 @@ def test_an_export_translates_as_the_run_does(command, written, to):
         refused = command("translate", written / to, SENTENCE, "--align")
         assert refused.status == 2
         assert refused.err == (
-            f"regard: {written / to}: an export to onnx, which hands out no attention; expected, for "
-            "--align, a run folder or an export to ctranslate2.\n"
+            f"regard: {written / to}: is an export to onnx, which returns no attention weights; expected a "
+            "run folder or an export to ctranslate2 for --align.\n"
         )
     else:
         assert "\t" in command("translate", written / to, SENTENCE, "--align").out

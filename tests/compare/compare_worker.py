@@ -82,7 +82,7 @@ def compare_with_one_that_fails(folder: Path) -> None:
             compare(comparison, folder)
         patch.setattr(launched, "measure", fails_within)
         patch.setattr(launched, "PATIENCE", timedelta(seconds=2))
-        expected = "^the disk is full" if process == 1 else "other processes are lost; start again to go on"
+        expected = "^the disk is full" if process == 1 else "other processes were lost; run the command again"
         with pytest.raises(DataError, match=expected):
             compare(comparison, folder)
         if process == 1:

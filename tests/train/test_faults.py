@@ -105,7 +105,8 @@ def flip(path: Path, place: float) -> None:
 def test_a_second_training_is_refused_and_told_who_the_first_is(run: Path) -> None:
     who = rf"process {os.getpid()} on \S+, since \d{{4}}-\d\d-\d\d \d\d:\d\d"
     message = (
-        rf"run: it is in use by a training \({who}\); expected a folder of its own\. Wait for its end or "
+        rf"run: it is in use by a training \({who}\); expected a free folder\. "
+        "Wait until the training ends, or "
     )
     before = content(run)
     with RunLock(run), pytest.raises(DataError, match=message):

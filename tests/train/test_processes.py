@@ -115,7 +115,7 @@ def test_processes_that_measure_together_get_what_one_gets(pair: tuple[Path, str
 
 def test_capture_with_several_processes_is_answered_with_a_sentence(pair: tuple[Path, str]) -> None:
     _, shown = pair
-    assert "'train.capture' is for one process; the steps of 2 are not recorded." in shown
+    assert "'train.capture' works in one process only; the steps of 2 are not captured." in shown
 
 
 def test_a_promise_about_parameters_is_kept(pair: tuple[Path, str]) -> None:

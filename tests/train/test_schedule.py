@@ -1,10 +1,10 @@
 import math
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from regard.train.config import TrainConfig
-from regard.train.schedule import SCHEDULES, learning_rate
+from regard.train.schedule import ScheduleName, learning_rate
 
 
 def rates(**settings: Any) -> list[float]:
@@ -44,7 +44,7 @@ def test_halve_waits_and_then_halves() -> None:
     ]
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("schedule", get_args(ScheduleName))
 def test_every_schedule_warms_up_linearly_and_stays_positive(schedule: str) -> None:
     values = rates(schedule=schedule, steps=50, warmup=5, halve_after=10, halve_every=10)
     assert values[:5] == pytest.approx([0.2, 0.4, 0.6, 0.8, 1.0])

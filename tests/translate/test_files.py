@@ -11,6 +11,7 @@ from random import Random
 import pytest
 from copying import Copying
 
+from regard import storage
 from regard.errors import ConfigError, DataError
 from regard.shipped.find import find_run
 from regard.translate import plan, workers
@@ -189,7 +190,7 @@ def test_a_chunk_of_another_model_does_not_count(texts, tmp_path):
 
 def killed_at(write, texts, out, shard, monkeypatch):
     """Translate in a child that kills itself at its nth write to the disk; whether it came so far."""
-    left, sync = [write], plan.durable.sync
+    left, sync = [write], storage.sync
 
     def kill(file):
         left[0] -= 1
@@ -203,7 +204,7 @@ def killed_at(write, texts, out, shard, monkeypatch):
         child = os.fork()
     if not child:
         try:
-            monkeypatch.setattr(plan.durable, "sync", kill)
+            monkeypatch.setattr(storage, "sync", kill)
             run(texts, out, shard=shard)
         finally:
             os._exit(0)
@@ -247,7 +248,7 @@ def test_lines_that_are_left_empty_are_named_and_counted(tmp_path):
 
 
 def test_an_input_is_never_overwritten(texts):
-    with pytest.raises(ConfigError, match=r"`--out` has .*, where a\.txt lies itself; expected another"):
+    with pytest.raises(ConfigError, match=r"`--out` has .*, which contains a\.txt itself; expected another"):
         run(texts, texts[0].parent)
 
 
