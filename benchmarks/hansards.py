@@ -150,7 +150,7 @@ def main() -> None:
         means["hansards"][METHOD],
         seconds=time.perf_counter() - began,
         details={"pairs": len(pairs), "joined by": METHOD, "means": means, "rows": rows},
-        note="Tatoeba's pairs alone; both directions joined by grow-diag; analysis, after 2018",
+        note="Tatoeba's pairs alone; both directions joined by grow-diag",
         seeds=tuple(given.seeds),
     )
 

@@ -44,7 +44,7 @@ Pair = tuple[Sequence[str], Sequence[str]]  # a sentence and its translation, in
 
 EMPTY = 0.2  # as Och and Ney (2003) fix it
 FARTHEST = 15  # longer jumps count as this long
-GRAMS = 30_000  # n-grams are hashed to so many vectors
+GRAMS = 30_000  # n-grams are hashed to so many vectors, or 100 for each word of a small text
 FREQUENT = 5000  # p(y | x) is normalised over the most frequent words and those of the batch
 BUDGET = 9000  # padded words of both languages in a batch
 UPDATES = 300  # at least so many, also from few pairs
@@ -60,7 +60,7 @@ class Words(nn.Module):
         self.frequent = [word for word, _ in counts.most_common(FREQUENT)]
         self.numbers = {word: number for number, word in enumerate((NO_WORD, *counts), 1)}
         self.own = nn.Embedding(len(self.numbers) + 1, width, padding_idx=0)  # 0: an unseen word
-        self.grams = nn.EmbeddingBag(GRAMS, width, mode="sum")
+        self.grams = nn.EmbeddingBag(min(GRAMS, 100 * len(self.numbers)), width, mode="sum")
         nn.init.normal_(self.own.weight, std=0.1)
         nn.init.normal_(self.grams.weight, std=0.03)
         with torch.no_grad():
@@ -72,18 +72,18 @@ class Words(nn.Module):
 
     def forward(self, words: Sequence[str]) -> Tensor:
         """(N, width) vectors."""
-        grams = [_grams(word) for word in words]
+        grams = [_grams(word, self.grams.num_embeddings) for word in words]
         sizes = torch.tensor([len(each) for each in grams])
         summed = self.grams(torch.tensor([*chain.from_iterable(grams)]), sizes.cumsum(0) - sizes)
         return self.own(self.known(words)) + summed / sizes.clamp_min(1).sqrt()[:, None]
 
 
 @lru_cache(maxsize=1_000_000)
-def _grams(word: str) -> tuple[int, ...]:
-    """The numbers of a word's n-grams of three to five characters, its ends marked."""
+def _grams(word: str, count: int) -> tuple[int, ...]:
+    """Numbers below `count` of a word's n-grams of three to five characters, its ends marked."""
     marked = f"<{word}>" if word else ""
     return tuple(
-        crc32(marked[start : start + n].encode()) % GRAMS
+        crc32(marked[start : start + n].encode()) % count
         for n in (3, 4, 5)
         for start in range(len(marked) - n + 1)
     )
