@@ -28,7 +28,7 @@ def test_the_first_evaluation_says_that_it_trains_a_classifier_and_the_second_do
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
     monkeypatch.setattr(PairedShapesTask, "referee", Referee(width=4, steps=4, batch=16, lr=0.05))
     first, second = (command("evaluate", drawing, "--json") for _ in range(2))
-    assert first.err.splitlines()[0].startswith("training the classifier that compares pictures, into ")
+    assert first.err.splitlines()[0].startswith("training the classifier that compares pictures; saving it")
     assert first.err.count("training the classifier") == 1
     assert "training the classifier" not in second.err
     assert json.loads(first.out)["distance_of_noise"] == json.loads(second.out)["distance_of_noise"]

@@ -137,7 +137,7 @@ def test_waiting_is_told_once(tmp_path, caplog):
     first.join()
     second.join()
     assert caplog.text.count("waiting: ") == 1
-    assert f"found.making: process {os.getpid()} on " in caplog.text
+    assert f"found.making: it is in use by process {os.getpid()} on " in caplog.text
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):

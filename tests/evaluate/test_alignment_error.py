@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.pharaoh import parse_links
+from regard.data.hansards import _links
 from regard.errors import DataError, ShapeError
 from regard.evaluate.alignment import (
     AlignmentCounts,
@@ -22,8 +22,8 @@ def links(*pairs):
     return frozenset(Link(*pair) for pair in pairs)
 
 
-def read_pharaoh(lines, *, first=0):
-    parsed = [parse_links(line, number, first) for number, line in enumerate(lines, start=1)]
+def read_pharaoh(lines):
+    parsed = [_links(line, number) for number, line in enumerate(lines, start=1)]
     return [Gold(*(links(*found) for found in line)) for line in parsed]
 
 
@@ -75,19 +75,16 @@ def test_weights_with_heads_are_an_error():
 
 
 def test_pharaoh_lines_are_read_with_their_possible_links():
-    gold = read_pharaoh(["0-0 1p2 2-1", "", " 3P0 \n"])
+    gold = read_pharaoh(["1-1 2p3 3-2", "", " 4P1 \n"])
     assert gold[0] == Gold(links((0, 0), (2, 1)), links((1, 2)))
     assert gold[1] == Gold(links(), links())
     assert gold[2] == Gold(links(), links((3, 0)))
 
 
-def test_counting_may_start_at_1():
-    assert read_pharaoh(["1-1 2p3"], first=1) == [Gold(links((0, 0)), links((1, 2)))]
-
-
 @given(LINKS)
 def test_what_is_written_is_read_again(sure):
-    assert read_pharaoh([write_pharaoh(sure)]) == [Gold(sure, links())]
+    counted_from_1 = frozenset(Link(link.source + 1, link.target + 1) for link in sure)
+    assert read_pharaoh([write_pharaoh(counted_from_1)]) == [Gold(sure, links())]
 
 
 def test_links_are_written_sorted():
@@ -97,13 +94,13 @@ def test_links_are_written_sorted():
 
 @pytest.mark.parametrize("word", ["1:2", "1-", "-1", "a-b", "1-2-3", "1 - 2", "١-٢"])
 def test_malformed_links_are_errors_that_name_the_line(word):
-    with pytest.raises(DataError, match=r"Pharaoh: line 2 has '.*'; expected links such as 0-1"):
-        read_pharaoh(["0-0", f"0-0 {word}"])
+    with pytest.raises(DataError, match=r"Pharaoh: line 2 has '.*'; expected links such as 1-2"):
+        read_pharaoh(["1-1", f"1-1 {word}"])
 
 
 def test_a_position_before_the_first_is_an_error_that_names_the_line():
     with pytest.raises(DataError, match="Pharaoh: line 1 has '0-1'; expected positions from 1"):
-        read_pharaoh(["0-1"], first=1)
+        read_pharaoh(["0-1"])
 
 
 def test_unequal_corpora_are_an_error():
