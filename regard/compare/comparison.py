@@ -281,12 +281,16 @@ def split_values(text: str) -> tuple[str, ...]:
 
 def _check_keys(axes: Sequence[_Axis]) -> None:
     """Raise ConfigError for unknown catalogue keys: they are typos, not impossible combinations."""
-    kinds: tuple[catalog.Kind, ...] = ("score", "window", "normalizer", "model")
+    kinds: dict[str, catalog.Kind] = {
+        "model": "model",
+        "model.attention.score": "score",
+        "model.attention.window": "window",
+        "model.attention.normalizer": "normalizer",
+    }
     for axis in axes:
-        for kind in kinds:
-            if axis.key.removeprefix("model.attention.") == kind:
-                for value in axis.values:
-                    catalog.find(value, kind)
+        if kind := kinds.get(axis.key):
+            for value in axis.values:
+                catalog.find(value, kind)
     keys = [axis.key for axis in axes]
     for key in keys:
         if keys.count(key) > 1:

@@ -155,6 +155,10 @@ def test_a_model_without_the_option_is_impossible_and_says_so():
             {"base": "seq2seq-reverse", "scores": ["general"]},
             "compare: nothing can be compared: the model seq2seq has no setting model.attention.score.",
         ),
+        (
+            {"base": "rnnsearch-reverse", "vary": ["model.attention.model=x"]},
+            "compare: nothing can be compared: the model rnnsearch has no setting model.attention.model.",
+        ),
         ({"base": "reverse"}, "compare: the task 'reverse' has several recipes: "),
         (
             {"base": "rnnsearch-reverse", "seeds": [1, 1]},
