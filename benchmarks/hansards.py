@@ -127,6 +127,12 @@ def rates(aligner: WordAligner, pairs: Sequence[Words], gold: Sequence[Gold]) ->
     return {name: round(score_alignment(links, gold).error_rate, 4) for name, links in found.items()}
 
 
+def told(step: int, steps: int) -> None:
+    """A line every hundred updates."""
+    if step % 100 == 0:
+        print(f"update {step} of {steps}", flush=True)
+
+
 def main() -> None:
     """Learn with each seed, measure, write."""
     parser = arguments(__doc__)
@@ -137,7 +143,7 @@ def main() -> None:
     sets = {"embedded": embedded(240), "hansards": hansards(given.data)}
     began, rows = time.perf_counter(), []
     for seed in given.seeds:
-        aligner = WordAligner.learn(pairs, seed=seed)
+        aligner = WordAligner.learn(pairs, seed=seed, progress=told)
         row: dict[str, Any] = {"seed": seed} | {name: rates(aligner, *each) for name, each in sets.items()}
         print(row, flush=True)
         rows.append(row)

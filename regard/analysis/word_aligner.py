@@ -41,6 +41,7 @@ from regard.errors import DataError
 from regard.evaluate.alignment import Link, Links
 
 Pair = tuple[Sequence[str], Sequence[str]]  # a sentence and its translation, in words
+Advance = Callable[[int, int], None]  # told the updates done, and all of them
 
 EMPTY = 0.2  # as Och and Ney (2003) fix it
 FARTHEST = 15  # longer jumps count as this long
@@ -48,6 +49,7 @@ GRAMS = 30_000  # n-grams are hashed to so many vectors, or 100 for each word of
 FREQUENT = 5000  # p(y | x) is normalised over the most frequent words and those of the batch
 BUDGET = 9000  # padded words of both languages in a batch
 UPDATES = 300  # at least so many, also from few pairs
+LR = 0.005
 NO_WORD = ""  # the source of words that come from nowhere
 
 
@@ -159,6 +161,7 @@ class NeuralHMM(nn.Module):
 
     def alignments(self, pairs: Sequence[Pair]) -> list[Tensor]:
         """The probability (T, S) that a target word is aligned with a source word, for each pair."""
+        _check_words(pairs)
         found: list[Tensor] = []
         for rows in plan_in_order([(len(x), len(y)) for x, y in pairs], budget=BUDGET):
             batch = [pairs[row] for row in rows]
@@ -176,28 +179,32 @@ def _numbered(words: Iterable[str]) -> dict[str, int]:
     return {word: place for place, word in enumerate(dict.fromkeys(words))}
 
 
+def _check_words(pairs: Sequence[Pair]) -> None:
+    for number, (source, target) in enumerate(pairs):
+        if not source or not target:
+            raise DataError(
+                f"word aligner: `pairs` has an empty sentence at number {number}, counted from 0; expected "
+                "words on both sides. Leave such pairs out."
+            )
+
+
 def learn(
-    pairs: Sequence[Pair],
-    *,
-    epochs: int | None = None,
-    lr: float = 0.005,
-    seed: int = 1,
-    progress: Callable[[int, int, float], None] = lambda step, steps, loss: None,
+    pairs: Sequence[Pair], *, epochs: int | None = None, seed: int = 1, progress: Advance | None = None
 ) -> NeuralHMM:
     """A model of one direction, after so many passes over the pairs: 4, or more where pairs are few."""
-    if not pairs or not all(source and target for source, target in pairs):
-        raise DataError(
-            "word_aligner: `pairs` has no pair or an empty sentence; expected words on both sides."
-        )
-    torch.manual_seed(seed)
-    model = NeuralHMM(pairs)
+    if not pairs:
+        raise DataError("word aligner: `pairs` has no pair; expected one or more.")
+    _check_words(pairs)
+    with torch.random.fork_rng(devices=[]):  # the caller's random numbers stay as they are
+        torch.manual_seed(seed)
+        model = NeuralHMM(pairs)
     lengths = [(len(source), len(target)) for source, target in pairs]
     first = plan_by_tokens(lengths, budget=BUDGET, epoch=0, seed=seed)
     epochs = max(4, math.ceil(UPDATES / len(first))) if epochs is None else epochs
     later = (plan_by_tokens(lengths, budget=BUDGET, epoch=epoch, seed=seed) for epoch in range(1, epochs))
     plans = [first, *later]
     steps = sum(map(len, plans))
-    optimizer = torch.optim.Adam(model.parameters(), lr=lr, betas=(0.9, 0.99))
+    optimizer = torch.optim.Adam(model.parameters(), lr=LR, betas=(0.9, 0.99))
     warmup = min(100, steps // 10 + 1)
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: min((step + 1) / warmup, 1 - step / steps)
@@ -209,7 +216,8 @@ def learn(
         loss.backward()
         optimizer.step()
         schedule.step()
-        progress(step, steps, loss.item())
+        if progress is not None:
+            progress(step, steps)
     return model.eval()
 
 
@@ -224,9 +232,17 @@ class WordAligner:
         self.forward, self.backward = forward, backward
 
     @classmethod
-    def learn(cls, pairs: Sequence[Pair], *, epochs: int | None = None, seed: int = 1) -> "WordAligner":
-        """Learn both directions, one after the other."""
-        return cls(learn(pairs, epochs=epochs, seed=seed), learn(_swapped(pairs), epochs=epochs, seed=seed))
+    def learn(
+        cls,
+        pairs: Sequence[Pair],
+        *,
+        epochs: int | None = None,
+        seed: int = 1,
+        progress: Advance | None = None,
+    ) -> "WordAligner":
+        """Learn both directions, one after the other; minutes for a hundred thousand pairs."""
+        forward = learn(pairs, epochs=epochs, seed=seed, progress=progress)
+        return cls(forward, learn(_swapped(pairs), epochs=epochs, seed=seed, progress=progress))
 
     def directions(self, pairs: Sequence[Pair]) -> tuple[list[Links], list[Links]]:
         """The links that each direction finds, both as (source, target)."""

@@ -35,10 +35,10 @@ def _read_bars(text: Path, gold: Path) -> Iterator[Example]:
         sides = line.split("|||")
         if len(sides) != 2:
             raise DataError(f"{text}: pair {number} has no `|||` between its sides; expected one.")
-        yield _linked(sides[0].split(), sides[1].split(), *_links(links, number), text)
+        yield _linked(sides[0].split(), sides[1].split(), *parse_links(links, number), text)
 
 
-def _links(line: str, number: int) -> tuple[Links, Links]:
+def parse_links(line: str, number: int) -> tuple[Links, Links]:
     """The sure and the possible links of line `number`."""
     sure: list[tuple[int, int]] = []
     possible: list[tuple[int, int]] = []

@@ -76,19 +76,25 @@ def test_an_unseen_word_has_the_vector_of_its_n_grams():
     assert alike > torch.cosine_similarity(seen, other, dim=0) + 0.2
 
 
-def test_a_model_learns_and_its_seed_decides(model):
-    pairs = PAIRS * 20
-    losses = []
-    first = learn(pairs, epochs=3, progress=lambda step, steps, loss: losses.append(loss))
-    again = learn(pairs, epochs=3)
-    assert losses[-1] < losses[0]
+def test_a_model_learns_by_its_seed_alone_and_says_how_far_it_is():
+    pairs, told = PAIRS * 20, []
+    before = torch.get_rng_state()
+    first = learn(pairs, epochs=3, progress=lambda step, steps: told.append((step, steps)))
+    assert torch.equal(torch.get_rng_state(), before)
+    again, longer = learn(pairs, epochs=3), learn(pairs, epochs=12)
+    assert told == [(step, len(told)) for step in range(1, len(told) + 1)]
     assert all(torch.equal(a, b) for a, b in zip(first.parameters(), again.parameters(), strict=True))
+    with torch.no_grad():
+        assert longer(PAIRS).sum() > first(PAIRS).sum()
 
 
-@pytest.mark.parametrize("pairs", [[], [(["a"], [])], [([], ["a"])]])
-def test_nothing_to_align_is_refused(pairs):
-    with pytest.raises(DataError, match="expected words on both sides"):
-        learn(pairs)
+def test_nothing_to_align_is_refused(model):
+    with pytest.raises(DataError, match="word aligner: `pairs` has no pair"):
+        learn([])
+    for pairs in ([*PAIRS, (["a"], [])], [*PAIRS, ([], ["a"])]):
+        for run in (learn, model.alignments):
+            with pytest.raises(DataError, match="empty sentence at number 3, counted from 0"):
+                run(pairs)
 
 
 def test_words_written_backwards_are_aligned():

@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.hansards import _links
+from regard.data.hansards import parse_links
 from regard.errors import DataError, ShapeError
 from regard.evaluate.alignment import (
     AlignmentCounts,
@@ -23,7 +23,7 @@ def links(*pairs):
 
 
 def read_pharaoh(lines):
-    parsed = [_links(line, number) for number, line in enumerate(lines, start=1)]
+    parsed = [parse_links(line, number) for number, line in enumerate(lines, start=1)]
     return [Gold(*(links(*found) for found in line)) for line in parsed]
 
 
